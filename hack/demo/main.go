@@ -1,0 +1,84 @@
+// Command demo shows the product's main job on a real API server with simulated nodes: it creates
+// CloneSets from examples/, rolls them, draws what happens, and fails if it saw anything else than
+// what it promises.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
+)
+
+func main() {
+	dir := flag.String("dir", filepath.Join(".cluster", "demo"), "folder of the demo's cluster")
+	nodes := flag.Int("sim-nodes", 10, "number of simulated nodes")
+	flag.Parse()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := run(ctx, *dir, *nodes); err != nil {
+		fmt.Fprintf(os.Stderr, "\nThe demo did not show what it should: %v\n", err)
+		fmt.Fprintf(os.Stderr, "Logs are in %s. `make cluster-down` stops everything.\n", filepath.Join(*dir, "logs"))
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dir string, nodes int) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("resolving %s: %w", dir, err)
+	}
+	step("A Kubernetes control plane with %d simulated nodes", nodes)
+	cluster, err := localcluster.Up(localcluster.Options{Dir: abs, SimNodes: nodes})
+	if err != nil {
+		return err
+	}
+	step("cloneset-controller, as a local process under its own ServiceAccount")
+	if err := startController(ctx, cluster); err != nil {
+		return err
+	}
+	d := &demo{cluster: cluster, screen: newScreen(os.Stdout)}
+	seen, err := d.play(ctx)
+	fmt.Println()
+	for _, s := range seen {
+		fmt.Println(s)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf(`
+The cluster is left running. Have a look, change something:
+
+  export KUBECONFIG=%s
+  export PATH=%s:$PATH
+  kubectl get clonesets,pods -n %s
+  kubectl patch cloneset canary -n %s --type merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}'
+
+and when you are done:  make cluster-down
+`, cluster.Kubeconfig, filepath.Join(cluster.Dir, "bin"), namespace, namespace)
+	return nil
+}
+
+// startController replaces a controller that an earlier demo left, so that the one just built is shown.
+func startController(ctx context.Context, cluster *localcluster.Cluster) error {
+	const component = "cloneset-controller"
+	kubeconfig, err := cluster.KubeconfigFor(ctx, component, cluster.Dir)
+	if err != nil {
+		return err
+	}
+	return cluster.StartDetached(component,
+		"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+}
+
+func step(format string, args ...any) {
+	fmt.Printf("\n==> %s\n", fmt.Sprintf(format, args...))
+}
+
+// within bounds every wait: a loaded machine is slow, a broken product is slower.
+const within = 2 * time.Minute

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
+)
+
+const (
+	namespace = "demo"
+	newImage  = "registry.example/web:1.1"
+	replicas  = 10
+	// The examples' own numbers.
+	maxUnavailable = 2
+	canaryUpdated  = 2
+)
+
+type demo struct {
+	cluster *localcluster.Cluster
+	screen  *screen
+}
+
+// play runs the acts in order and returns what was seen, also when an act failed.
+func (d *demo) play(ctx context.Context) (seen []string, err error) {
+	if err := d.reset(ctx); err != nil {
+		return nil, err
+	}
+	acts := []struct {
+		promise string
+		run     func(context.Context) (string, error)
+	}{
+		{"10 replicas come up", d.create},
+		{"a new image rolls in place, 2 Pods at a time", d.rollInPlace},
+		{"a partition of 80% holds a canary at 2 of 10", d.canary},
+	}
+	for _, act := range acts {
+		step("%s", act.promise)
+		started := time.Now()
+		what, err := act.run(ctx)
+		if err != nil {
+			return append(seen, fmt.Sprintf("  FAILED  %s", act.promise)), fmt.Errorf("%s: %w", act.promise, err)
+		}
+		seen = append(seen, fmt.Sprintf("  seen    %s: %s (%.1fs)", act.promise, what, time.Since(started).Seconds()))
+	}
+	return seen, nil
+}
+
+// reset removes what an earlier demo left on a cluster that is still up.
+func (d *demo) reset(ctx context.Context) error {
+	namespaces := d.cluster.Kube.CoreV1().Namespaces()
+	err := namespaces.Delete(ctx, namespace, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting namespace %s: %w", namespace, err)
+	}
+	return localcluster.Await(ctx, within, func(ctx context.Context) error {
+		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (d *demo) create(ctx context.Context) (string, error) {
+	if err := d.apply("in-place"); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, "in-place", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d available", replicas, replicas), nil
+}
+
+func (d *demo) rollInPlace(ctx context.Context) (string, error) {
+	before, err := d.pods(ctx, "in-place")
+	if err != nil {
+		return "", err
+	}
+	var worst atomic.Int32
+	stop, err := d.cluster.Observe(ctx, namespace, func(pods localcluster.Pods) error {
+		down := int32(0)
+		for _, p := range pods {
+			if p.Labels["app"] == "in-place" && !ready(p) {
+				down++
+			}
+		}
+		worst.Store(max(worst.Load(), down))
+		if down > maxUnavailable {
+			return fmt.Errorf("%d Pods were not ready at once, %d are allowed", down, maxUnavailable)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	err = d.setImage(ctx, "in-place", newImage)
+	if err == nil {
+		err = d.until(ctx, "in-place", func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedAvailableReplicas == replicas })
+	}
+	if err := errors.Join(err, stop()); err != nil {
+		return "", err
+	}
+	after, err := d.pods(ctx, "in-place")
+	if err != nil {
+		return "", err
+	}
+	if err := samePods(before, after); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("all %d Pods run %s, none was replaced, every IP was kept, at most %d were not ready", replicas, newImage, worst.Load()), nil
+}
+
+func samePods(before, after map[types.UID]corev1.Pod) error {
+	for uid, old := range before {
+		now, ok := after[uid]
+		switch {
+		case !ok:
+			return fmt.Errorf("Pod %s was replaced", old.Name)
+		case now.Status.PodIP != old.Status.PodIP:
+			return fmt.Errorf("Pod %s had IP %s and has %s", old.Name, old.Status.PodIP, now.Status.PodIP)
+		case now.Spec.Containers[0].Image != newImage:
+			return fmt.Errorf("Pod %s still runs %s", old.Name, now.Spec.Containers[0].Image)
+		}
+	}
+	if len(after) != len(before) {
+		return fmt.Errorf("there were %d Pods and are %d", len(before), len(after))
+	}
+	return nil
+}
+
+func (d *demo) canary(ctx context.Context) (string, error) {
+	if err := d.apply("canary"); err != nil {
+		return "", err
+	}
+	if err := d.until(ctx, "canary", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
+		return "", err
+	}
+	if err := d.setImage(ctx, "canary", newImage); err != nil {
+		return "", err
+	}
+	settled := func(c *v1beta1.CloneSet) bool {
+		return c.Status.UpdatedAvailableReplicas == canaryUpdated && c.Status.AvailableReplicas == replicas
+	}
+	if err := d.until(ctx, "canary", settled); err != nil {
+		return "", err
+	}
+	// It has to stay there: more than two is what a partition must never let happen.
+	hold, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	err := d.until(hold, "canary", func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedReplicas != canaryUpdated })
+	if err == nil {
+		return "", errors.New("the rollout went on past the partition")
+	}
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return "", err
+	}
+	return fmt.Sprintf("%d of %d at %s, the others wait", canaryUpdated, replicas, newImage), nil
+}
+
+func (d *demo) apply(name string) error {
+	file := filepath.Join(d.cluster.Root, "examples", "cloneset", name+".yaml")
+	if out, err := d.cluster.Kubectl("apply", "-n", namespace, "-f", file); err != nil {
+		return fmt.Errorf("applying %s: %w: %s", file, err, out)
+	}
+	return nil
+}
+
+func (d *demo) setImage(ctx context.Context, name, image string) error {
+	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image)
+	_, err := d.cluster.Flotilla.AppsV1beta1().CloneSets(namespace).Patch(ctx, name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("changing the image of %s: %w", name, err)
+	}
+	return nil
+}
+
+// until draws the CloneSets until done says so for the named one, at a status that has seen its spec.
+func (d *demo) until(ctx context.Context, name string, done func(*v1beta1.CloneSet) bool) error {
+	defer d.screen.settle()
+	return localcluster.Await(ctx, within, func(ctx context.Context) error {
+		list, err := d.cluster.Flotilla.AppsV1beta1().CloneSets(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("listing CloneSets: %w", err)
+		}
+		d.screen.draw(list.Items)
+		for i := range list.Items {
+			if c := &list.Items[i]; c.Name == name && c.Status.ObservedGeneration == c.Generation && done(c) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s is not there yet", name)
+	})
+}
+
+func (d *demo) pods(ctx context.Context, app string) (map[types.UID]corev1.Pod, error) {
+	list, err := d.cluster.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+	if err != nil {
+		return nil, fmt.Errorf("listing Pods: %w", err)
+	}
+	pods := make(map[types.UID]corev1.Pod, len(list.Items))
+	for _, p := range list.Items {
+		pods[p.UID] = p
+	}
+	return pods, nil
+}
+
+func ready(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
