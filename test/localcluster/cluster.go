@@ -1,7 +1,6 @@
 package localcluster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -24,6 +23,8 @@ type Options struct {
 	Dir string
 	// SimNodes is the number of simulated nodes.
 	SimNodes int
+	// Without names controllers of kube-controller-manager that are not to run.
+	Without []string
 }
 
 // Cluster is a running API server with the product's CRDs and roles installed.
@@ -51,7 +52,11 @@ func Up(o Options) (*Cluster, error) {
 	root := Root()
 	c := &Cluster{Root: root, Dir: o.Dir}
 	c.Kubeconfig = filepath.Join(c.Dir, "kubeconfig")
-	if err := run(root, os.Stderr, c.command(), "up", "--dir", c.Dir, "--sim-nodes", fmt.Sprint(o.SimNodes)); err != nil {
+	args := []string{"up", "--dir", c.Dir, "--sim-nodes", fmt.Sprint(o.SimNodes)}
+	if len(o.Without) > 0 {
+		args = append(args, "--without-controllers", strings.Join(o.Without, ","))
+	}
+	if err := c.run(args...); err != nil {
 		return nil, err
 	}
 	if err := c.connect(); err != nil {
@@ -62,10 +67,18 @@ func Up(o Options) (*Cluster, error) {
 
 // Down stops the cluster and removes its files.
 func (c *Cluster) Down() error {
-	return run(c.Root, os.Stderr, c.command(), "down", "--dir", c.Dir)
+	return c.run("down", "--dir", c.Dir)
 }
 
-func (c *Cluster) command() string { return filepath.Join(c.Root, "bin", "cluster") }
+// run is bin/cluster, with its progress shown.
+func (c *Cluster) run(args ...string) error {
+	cmd := exec.Command(filepath.Join(c.Root, "bin", "cluster"), args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("bin/cluster %s (is it built? run make build): %w", args[0], err)
+	}
+	return nil
+}
 
 func (c *Cluster) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
@@ -121,16 +134,4 @@ func (c *Cluster) KubectlInput(stdin string, args ...string) (string, error) {
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-func run(dir string, progress *os.File, name string, args ...string) error {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	var tail bytes.Buffer
-	cmd.Stdout = progress
-	cmd.Stderr = progress
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w%s", name, strings.Join(args, " "), err, tail.String())
-	}
-	return nil
 }

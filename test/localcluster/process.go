@@ -30,12 +30,26 @@ type Process struct {
 
 // Start runs a binary of bin/ with its output in dir.
 func (c *Cluster) Start(component, dir string, args ...string) (*Process, error) {
+	return c.StartFile(c.binary(component), dir, args...)
+}
+
+// StartDetached runs a binary of bin/ that outlives the caller and ends with the cluster. One that an
+// earlier caller started under the same name is ended first.
+func (c *Cluster) StartDetached(component string, args ...string) error {
+	return c.run(append([]string{"run", "--dir", c.Dir, "--name", component, "--", c.binary(component)}, args...)...)
+}
+
+func (c *Cluster) binary(component string) string { return filepath.Join(c.Root, "bin", component) }
+
+// StartFile runs any executable with its output in dir.
+func (c *Cluster) StartFile(path, dir string, args ...string) (*Process, error) {
+	component := filepath.Base(path)
 	log, err := os.CreateTemp(dir, component+"-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("creating the log file: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.Root, "bin", component), args...)
+	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// It must not outlive a test binary that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

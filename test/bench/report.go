@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+)
+
+func report(out io.Writer, o options, native, ours *side) {
+	fmt.Fprintf(out, "\n%d Pods on %d simulated nodes, maxUnavailable 25%%, maxSurge 25%% (0 in place), one run\n\n", o.pods, o.nodes)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "phase\tfigure\tDeployment\tCloneSet\tratio\t")
+	for _, phase := range []string{phaseCreate, phaseInPlace, phaseRecreate} {
+		a, hasNative := native.phases[phase]
+		b := ours.phases[phase]
+		row := func(figure string, x, y float64) {
+			if !hasNative {
+				fmt.Fprintf(w, "%s\t%s\t-\t%.2f\t\t\n", phase, figure, y)
+				return
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.2f\t%.2f\t%.2f\t\n", phase, figure, x, y, y/x)
+		}
+		row("seconds until all are Ready", a.wall.Seconds(), b.wall.Seconds())
+		row("CPU seconds", a.cpu.Seconds(), b.cpu.Seconds())
+		row("peak memory, MiB", float64(a.peak)/(1<<20), float64(b.peak)/(1<<20))
+		row("writes per Pod", float64(a.writes.total())/float64(o.pods), float64(b.writes.total())/float64(o.pods))
+		for _, what := range slices.Sorted(maps.Keys(union(a.writes, b.writes))) {
+			row("  "+what, float64(a.writes[what])/float64(o.pods), float64(b.writes[what])/float64(o.pods))
+		}
+		fmt.Fprintf(w, "%s\tconflicts (409)\t%d\t%d\t\t\n", phase, a.conflicts, b.conflicts)
+	}
+	fmt.Fprintf(w, "idle %s\twrites\t%d\t%d\t\t\n", o.idle, native.idleWrites.total(), ours.idleWrites.total())
+	fmt.Fprintf(w, "\theap per Pod, KiB\t-\t%.2f\t\t\n", ours.heapPerPod/1024)
+	// Nothing to do about a report that cannot be printed.
+	_ = w.Flush()
+}
+
+func union(a, b writes) writes {
+	all := maps.Clone(b)
+	if all == nil {
+		all = writes{}
+	}
+	for k := range a {
+		all[k] += 0
+	}
+	return all
+}
