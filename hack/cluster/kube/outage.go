@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,6 +23,7 @@ const (
 	outageReason = "SimulatedOutage"
 	leaseSeconds = 40
 	renewEvery   = 10 * time.Second
+	settle       = 300 * time.Millisecond
 )
 
 // reconcileNode lets a node fail while its annotation asks for that, and gives it back to the simulator afterwards.
@@ -42,7 +44,8 @@ func (s *support) reconcileNode(ctx context.Context, key, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading the lease of node %s: %w", name, err)
 	}
-	if hold(lease, down, metav1.NowMicro()) {
+	taken := hold(lease, down, metav1.NowMicro())
+	if taken {
 		if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("writing the lease of node %s: %w", name, err)
 		}
@@ -50,8 +53,16 @@ func (s *support) reconcileNode(ctx context.Context, key, name string) error {
 	if !down {
 		return nil
 	}
+	if err := s.markDown(ctx, node); err != nil {
+		return err
+	}
+	if taken {
+		// The simulator would make the Pods ready again before it sees that it lost the lease.
+		s.queue.AddAfter(key, settle)
+		return nil
+	}
 	s.queue.AddAfter(key, renewEvery)
-	return s.markDown(ctx, node)
+	return s.markPods(ctx, name)
 }
 
 // hold takes the lease for the outage or gives it back, and says whether that changes it.
@@ -91,6 +102,35 @@ func (s *support) markDown(ctx context.Context, node *corev1.Node) error {
 	}
 	if _, err := s.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("marking node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// markPods does what the node controller does for a node that has gone silent, without the time that it waits first.
+func (s *support) markPods(ctx context.Context, node string) error {
+	pods, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return fmt.Errorf("listing the Pods of node %s: %w", node, err)
+	}
+	for _, pod := range pods.Items {
+		if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			continue
+		}
+		raw, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID},
+			"status": map[string]any{"conditions": []corev1.PodCondition{{
+				Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
+			}}},
+		})
+		if err != nil {
+			return fmt.Errorf("encoding the status of Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		_, err = s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, raw, metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("marking Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	return nil
 }
