@@ -70,7 +70,7 @@ func newSet(replicas int32, edits ...func(*v1beta1.CloneSet)) *v1beta1.CloneSet 
 }
 
 func inPlace(set *v1beta1.CloneSet) {
-	set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = v1beta1.InPlaceIfPossibleCloneSetPodUpdateStrategyType
+	set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType
 }
 
 func partition(v intstr.IntOrString) func(*v1beta1.CloneSet) {

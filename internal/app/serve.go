@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // informers, REST client, leader election
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned"
+)
+
+// Env is what a component is built from.
+type Env struct {
+	Component string
+	Log       logr.Logger
+	Clock     clock.WithTicker
+	// Namespace is the only one to watch; empty: all.
+	Namespace string
+	// Kube speaks protobuf, Flotilla JSON.
+	Kube     kubernetes.Interface
+	Flotilla versioned.Interface
+	Recorder record.EventRecorder
+	// Metrics is for the component's own metrics.
+	Metrics prometheus.Registerer
+	// WatchFailed is the error handler of all informers.
+	WatchFailed cache.WatchErrorHandlerWithContext
+}
+
+func serve(ctx context.Context, c Component, o *Options) error {
+	log, err := newLogger(o.LogFormat, o.Verbosity)
+	if err != nil {
+		return err
+	}
+	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
+	config, err := loadConfig(o)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	config.UserAgent = fmt.Sprintf("%s/%s", c.Name, version.Get().GitVersion)
+	link := newConnection(log)
+	config.Wrap(link.wrap)
+	env, closeEvents, err := newEnv(c.Name, log, config, o)
+	if err != nil {
+		return err
+	}
+	defer closeEvents()
+	env.WatchFailed = link.watchFailed
+	registry := prometheus.NewRegistry()
+	env.Metrics = registry
+	component, err := c.New(env)
+	if err != nil {
+		return fmt.Errorf("building the component: %w", err)
+	}
+	web := &servers{log: log}
+	defer web.stop()
+	if err := web.start(o, registry); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	log.Info("starting", "component", c.Name, "version", version.Get().GitVersion, "server", config.Host, "namespace", o.Namespace)
+	return live(logr.NewContext(ctx, log), component, web, config, o)
+}
+
+// live fills the caches, works, and returns when the context has ended and all work with it.
+func live(ctx context.Context, component Runnable, web *servers, config *rest.Config, o *Options) error {
+	log := logr.FromContextOrDiscard(ctx)
+	// Caches stay current until the last sync is over.
+	caches, stopCaches := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCaches()
+	started := make(chan error, 1)
+	go func() { started <- component.Start(caches) }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-started:
+		if err != nil {
+			return fmt.Errorf("starting: %w", err)
+		}
+	}
+	web.ready.Store(true)
+	log.Info("the caches are full")
+	work := func(ctx context.Context) { component.Work(ctx, o.ConcurrentSyncs) }
+	if o.LeaderElect {
+		if err := lead(ctx, config, o, work); err != nil {
+			return err
+		}
+	} else {
+		work(ctx)
+	}
+	log.Info("stopped")
+	return nil
+}
+
+func loadConfig(o *Options) (*rest.Config, error) {
+	if o.Kubeconfig == "" {
+		if config, err := rest.InClusterConfig(); err == nil {
+			return limit(config, o), nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig must name a readable kubeconfig: %w", err)
+	}
+	return limit(config, o), nil
+}
+
+func limit(config *rest.Config, o *Options) *rest.Config {
+	config.QPS, config.Burst = o.QPS, o.Burst
+	if o.QPS > 0 && o.Burst == 0 {
+		config.Burst = max(1, int(2*o.QPS))
+	}
+	return config
+}
+
+func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) (*Env, func(), error) {
+	core := rest.CopyConfig(config)
+	core.ContentType = runtime.ContentTypeProtobuf
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	kube, err := kubernetes.NewForConfig(core)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the core client: %w", err)
+	}
+	flotilla, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the client: %w", err)
+	}
+	recorder, closeEvents, err := newRecorder(component, kube)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Env{
+		Component: component, Log: log, Clock: clock.RealClock{}, Namespace: o.Namespace,
+		Kube: kube, Flotilla: flotilla, Recorder: recorder,
+	}, closeEvents, nil
+}
+
+// newRecorder returns a recorder, and a function that sends what is left and ends it.
+func newRecorder(component string, kube kubernetes.Interface) (record.EventRecorder, func(), error) {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		return nil, nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	if err := v1beta1.AddToScheme(s); err != nil {
+		return nil, nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	var once sync.Once
+	return broadcaster.NewRecorder(s, corev1.EventSource{Component: component}), func() { once.Do(broadcaster.Shutdown) }, nil
+}
+
+// newIdentity is a new name for this process.
+func newIdentity() string { return identity(string(uuid.NewUUID())) }

@@ -1,0 +1,164 @@
+package inplace
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// pending is what is still to be done, by container.
+type pending struct {
+	images     map[string]string
+	references map[string]metav1.ObjectMeta
+}
+
+// containers are the names of those concerned that the Pod has, sorted.
+func (w pending) containers(p *corev1.Pod) []string {
+	var names []string
+	for i := range p.Spec.Containers {
+		name := p.Spec.Containers[i].Name
+		_, image := w.images[name]
+		_, reference := w.references[name]
+		if image || reference {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// batch are the containers to change first: those without priority, those of the highest priority, and those that share
+// metadata with one of them.
+func (w pending) batch(p *corev1.Pod) []string {
+	concerned := w.containers(p)
+	priorities := launchPriorities(p)
+	highest, found := 0, false
+	for _, c := range concerned {
+		if n, ok := priorities[c]; ok && (!found || n > highest) {
+			highest, found = n, true
+		}
+	}
+	chosen := map[string]bool{}
+	for _, c := range concerned {
+		if n, ok := priorities[c]; !ok || n == highest {
+			chosen[c] = true
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, c := range concerned {
+			if !chosen[c] && w.sharesMetadata(c, chosen) {
+				chosen[c], again = true, true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(chosen))
+}
+
+func (w pending) sharesMetadata(container string, chosen map[string]bool) bool {
+	own := w.references[container]
+	for c := range chosen {
+		other := w.references[c]
+		if sharesKey(own.Labels, other.Labels) || sharesKey(own.Annotations, other.Annotations) {
+			return true
+		}
+	}
+	return false
+}
+
+func sharesKey(a, b map[string]string) bool {
+	for k := range a {
+		if _, ok := b[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// apply adds the next batch to the patch and moves it from what is pending into the state.
+func (w pending) apply(o *patch.Object, p *corev1.Pod, state *pub.InPlaceUpdateState, now time.Time) {
+	batch := w.batch(p)
+	rest := pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}}
+	for _, c := range w.containers(p) {
+		if slices.Contains(batch, c) {
+			w.applyContainer(o, p, c, state)
+			continue
+		}
+		if image, ok := w.images[c]; ok {
+			rest.images[c] = image
+		}
+		if reference, ok := w.references[c]; ok {
+			rest.references[c] = reference
+		}
+	}
+	state.NextContainerImages, state.NextContainerRefMetadata = rest.images, rest.references
+	state.NextContainerResources = nil
+	state.PreCheckBeforeNext = nil
+	if len(rest.containers(p)) > 0 {
+		state.PreCheckBeforeNext = &pub.InPlaceUpdatePreCheckBeforeNext{ContainersRequiredReady: batch}
+	}
+	state.ContainerBatchesRecord = append(state.ContainerBatchesRecord,
+		pub.InPlaceUpdateContainerBatch{Timestamp: metav1.NewTime(now), Containers: batch})
+}
+
+func (w pending) applyContainer(o *patch.Object, p *corev1.Pod, name string, state *pub.InPlaceUpdateState) {
+	if image, ok := w.images[name]; ok {
+		o.Image(name, image)
+		if s := pods.ContainerStatus(p, name); s != nil {
+			if state.LastContainerStatuses == nil {
+				state.LastContainerStatuses = map[string]pub.InPlaceUpdateContainerStatus{}
+			}
+			state.LastContainerStatuses[name] = pub.InPlaceUpdateContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
+		}
+	}
+	reference := w.references[name]
+	for k, v := range reference.Labels {
+		o.Label(k, v)
+	}
+	for k, v := range reference.Annotations {
+		o.Annotation(k, v)
+	}
+}
+
+// launchPriorities are the priorities of the containers that have one: by the barrier that starts them in order if
+// there is any, else by what the user asked for. Larger ones go first.
+func launchPriorities(p *corev1.Pod) map[string]int {
+	barriers, wishes := map[string]int{}, map[string]int{}
+	ordered := p.Annotations[pub.ContainerLaunchPriorityKey] == pub.ContainerLaunchOrdered
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		if ordered {
+			wishes[c.Name] = -i
+		}
+		for _, e := range c.Env {
+			switch e.Name {
+			case pub.ContainerBarrierEnv:
+				if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+					text, ok := strings.CutPrefix(e.ValueFrom.ConfigMapKeyRef.Key, pub.ContainerBarrierKeyStart)
+					setNumber(barriers, c.Name, text, ok)
+				}
+			case pub.ContainerPriorityEnv:
+				setNumber(wishes, c.Name, e.Value, !ordered)
+			}
+		}
+	}
+	if len(barriers) > 0 {
+		return barriers
+	}
+	return wishes
+}
+
+func setNumber(into map[string]int, name, text string, ok bool) {
+	if n, err := strconv.Atoi(text); ok && err == nil {
+		into[name] = n
+	}
+}

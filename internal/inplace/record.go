@@ -1,0 +1,90 @@
+package inplace
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+)
+
+// Record is what the Pod's annotations say about its latest in-place update.
+type Record struct {
+	// State is nil without an update.
+	State *pub.InPlaceUpdateState
+	// Grace is the change that waits for the end of its grace period; nil if none does.
+	Grace *pub.InPlaceUpdateGrace
+	// Broken names annotations that could not be read or that mean nothing alone. They count as absent.
+	Broken []string
+}
+
+// Read reads the Pod's annotations, by their former keys if the present ones are absent.
+func Read(p *corev1.Pod) Record {
+	r := Record{}
+	if key, text := value(p, pub.InPlaceUpdateStateKey, pub.InPlaceUpdateStateKeyOld); text != "" {
+		state := &pub.InPlaceUpdateState{}
+		if err := json.Unmarshal([]byte(text), state); err != nil {
+			r.Broken = append(r.Broken, key)
+		} else {
+			r.State = state
+		}
+	}
+	if key, text := value(p, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateGraceKeyOld); text != "" {
+		grace := &pub.InPlaceUpdateGrace{}
+		if err := json.Unmarshal([]byte(text), grace); err != nil || r.State == nil {
+			r.Broken = append(r.Broken, key)
+		} else {
+			r.Grace = grace
+		}
+	}
+	return r
+}
+
+func value(p *corev1.Pod, key, oldKey string) (string, string) {
+	if text, ok := p.Annotations[key]; ok {
+		return key, text
+	}
+	return oldKey, p.Annotations[oldKey]
+}
+
+// InGrace says whether a change of the Pod waits for the end of its grace period.
+func InGrace(p *corev1.Pod) bool {
+	_, now := p.Annotations[pub.InPlaceUpdateGraceKey]
+	_, old := p.Annotations[pub.InPlaceUpdateGraceKeyOld]
+	return (now || old) && Read(p).Grace != nil
+}
+
+// From is the revision whose containers the Pod runs: that of its label, or while a change waits, the one before.
+func From(p *corev1.Pod) string {
+	if InGrace(p) {
+		if r := Read(p); r.State.PreviousRevision != "" {
+			return r.State.PreviousRevision
+		}
+	}
+	return p.Labels[pub.ControllerRevisionHashKey]
+}
+
+func writeState(o *patch.Object, p *corev1.Pod, state *pub.InPlaceUpdateState) {
+	// The types hold nothing that does not encode.
+	raw, _ := json.Marshal(state)
+	o.Annotation(pub.InPlaceUpdateStateKey, string(raw))
+	removeIfThere(o, p, pub.InPlaceUpdateStateKeyOld)
+}
+
+func writeGrace(o *patch.Object, p *corev1.Pod, grace *pub.InPlaceUpdateGrace) {
+	raw, _ := json.Marshal(grace)
+	o.Annotation(pub.InPlaceUpdateGraceKey, string(raw))
+	removeIfThere(o, p, pub.InPlaceUpdateGraceKeyOld)
+}
+
+func removeGrace(o *patch.Object, p *corev1.Pod) {
+	removeIfThere(o, p, pub.InPlaceUpdateGraceKey)
+	removeIfThere(o, p, pub.InPlaceUpdateGraceKeyOld)
+}
+
+func removeIfThere(o *patch.Object, p *corev1.Pod, key string) {
+	if _, ok := p.Annotations[key]; ok {
+		o.RemoveAnnotation(key)
+	}
+}

@@ -1,0 +1,190 @@
+package inplace
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Refresh moves a Pod on that nobody starts anything with: the end of a grace period, the next batch, readiness gates,
+// the lifecycle.
+type Refresh struct {
+	Lifecycle *pub.Lifecycle
+	// AtTarget: the Pod is at the revision that it is to be at.
+	AtTarget bool
+	// Unwanted: the Pod was prepared for an update that is not wanted of it any more.
+	Unwanted bool
+	Now      time.Time
+}
+
+// Step is what Refresh comes to.
+type Step struct {
+	// Patch is the one write that is due, if Due.
+	Patch patch.Patch
+	Due   bool
+	// RequeueAfter is when to look again; 0 if only an event can change anything.
+	RequeueAfter time.Duration
+	// State is the lifecycle state after the write.
+	State pub.LifecycleStateType
+	// Broken names annotations of the Pod that could not be read and count as absent.
+	Broken []string
+}
+
+// Step decides. Every write is for exactly this version of the Pod, so that a start which it has not seen wins.
+func (r Refresh) Step(p *corev1.Pod) Step {
+	record := Read(p)
+	step := Step{State: pods.LifecycleState(p), Broken: record.Broken}
+	if record.Grace != nil {
+		return r.grace(p, record, step)
+	}
+	if record.State != nil {
+		if !batchesCompleted(p, record.State) {
+			return step
+		}
+		if hasNext(record.State) {
+			return r.next(p, record, step)
+		}
+	}
+	return r.settle(p, step)
+}
+
+func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
+	o := patch.New(p).IfUnchanged(p)
+	if !pods.AtRevision(p, record.Grace.Revision) {
+		removeGrace(o, p)
+		return step.write(o.Build())
+	}
+	end := record.State.UpdateTimestamp.Add(time.Duration(record.Grace.GraceSeconds) * time.Second)
+	if left := end.Sub(r.Now); left > 0 {
+		step.RequeueAfter = (left + time.Second - 1).Truncate(time.Second)
+		return step
+	}
+	work := pending{images: record.Grace.ContainerImages, references: record.Grace.ContainerRefMetadata}
+	metadata := map[string]any{}
+	if len(record.Grace.MetaDataPatch) > 0 {
+		// Written by Apply. Text that somebody else put there is left out rather than block the update.
+		_ = json.Unmarshal(record.Grace.MetaDataPatch, &metadata)
+	}
+	o.Merge(onlyMetadata(metadata))
+	state := record.State
+	state.PreviousRevision = ""
+	work.apply(o, p, state, r.Now)
+	writeState(o, p, state)
+	removeGrace(o, p)
+	return step.write(o.Build())
+}
+
+// onlyMetadata keeps what a stored patch may change: labels, annotations and finalizers.
+func onlyMetadata(tree map[string]any) map[string]any {
+	metadata, ok := tree["metadata"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	kept := map[string]any{}
+	for _, member := range []string{"labels", "annotations", "finalizers", "$deleteFromPrimitiveList/finalizers"} {
+		if v, ok := metadata[member]; ok {
+			kept[member] = v
+		}
+	}
+	return map[string]any{"metadata": kept}
+}
+
+func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
+	if before := record.State.PreCheckBeforeNext; before != nil {
+		for _, name := range before.ContainersRequiredReady {
+			if s := pods.ContainerStatus(p, name); s != nil && !s.Ready {
+				return step
+			}
+		}
+	}
+	work := pending{images: record.State.NextContainerImages, references: record.State.NextContainerRefMetadata}
+	o := patch.New(p).IfUnchanged(p)
+	work.apply(o, p, record.State, r.Now)
+	writeState(o, p, record.State)
+	return step.write(o.Build())
+}
+
+// settle answers the gates and moves the lifecycle on, in one write.
+func (r Refresh) settle(p *corev1.Pod, step Step) Step {
+	o := patch.New(p).IfUnchanged(p)
+	next := lifecycle.Next(p, lifecycle.Facts{
+		Lifecycle: r.Lifecycle, State: step.State, AtTarget: r.AtTarget, Completed: true, Unwanted: r.Unwanted,
+	})
+	if next != step.State {
+		lifecycle.SetState(o, next, r.Now)
+		step.State = next
+	}
+	if p.Spec.NodeName != "" {
+		// A gate of a Pod without a node answers nothing that anybody waits for.
+		r.answerGates(o, p, next)
+	}
+	for _, key := range step.Broken {
+		o.RemoveAnnotation(key)
+	}
+	if o.Empty() {
+		return step
+	}
+	return step.write(o.BuildStatus())
+}
+
+func (r Refresh) answerGates(o *patch.Object, p *corev1.Pod, state pub.LifecycleStateType) {
+	if pods.HasGate(p, pub.InPlaceUpdateReady) {
+		c := pods.Condition(p, pub.InPlaceUpdateReady)
+		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "" {
+			o.Condition(open(pub.InPlaceUpdateReady, r.Now))
+		}
+	}
+	if !pods.HasGate(p, pub.KruisePodReady) {
+		return
+	}
+	if key, held := r.wantedKey(state); held {
+		if c, changed := lifecycle.Hold(p, key, r.Now); changed {
+			o.Condition(c)
+			if ready, ok := lifecycle.NotReadyNow(p, r.Now); ok {
+				o.Condition(ready)
+			}
+		}
+		return
+	}
+	if c, changed := lifecycle.Release(p, r.Now, staleKeys(state)...); changed {
+		o.Condition(c)
+	} else if pods.Condition(p, pub.KruisePodReady) == nil {
+		o.Condition(open(pub.KruisePodReady, r.Now))
+	}
+}
+
+// wantedKey is the key that the state's hook asks for.
+func (r Refresh) wantedKey(state pub.LifecycleStateType) (lifecycle.Key, bool) {
+	switch state {
+	case pub.LifecycleStatePreparingUpdate:
+		h := lifecycle.InPlaceUpdate(r.Lifecycle)
+		return lifecycle.PreUpdateKey(), h != nil && h.MarkPodNotReady
+	case pub.LifecycleStatePreparingDelete:
+		h := lifecycle.PreDelete(r.Lifecycle)
+		return lifecycle.PreDeleteKey(), h != nil && h.MarkPodNotReady
+	}
+	return lifecycle.Key{}, false
+}
+
+// staleKeys are the keys of ours that must not be held in the state.
+func staleKeys(state pub.LifecycleStateType) []lifecycle.Key {
+	switch state {
+	case pub.LifecycleStatePreparingUpdate, pub.LifecycleStateUpdating:
+		return []lifecycle.Key{lifecycle.PreDeleteKey()}
+	case pub.LifecycleStatePreparingDelete:
+		return nil
+	default:
+		return []lifecycle.Key{lifecycle.PreDeleteKey(), lifecycle.PreUpdateKey()}
+	}
+}
+
+func (s Step) write(p patch.Patch) Step {
+	s.Patch, s.Due = p, true
+	return s
+}

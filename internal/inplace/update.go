@@ -1,0 +1,199 @@
+package inplace
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Target is the revision that a Pod is taken to.
+type Target struct {
+	// Revision is its name.
+	Revision string
+	// Labels are those by which a Pod says that it is at it.
+	Labels map[string]string
+}
+
+// Update takes one Pod to a target. It takes two writes, in this order: CloseGate, and then Apply to the Pod as the first
+// one left it. A crash between the two leaves a Pod that is out of its Services but unchanged; the next sync goes on.
+type Update struct {
+	Target Target
+	// Change is what Compare said about From(pod) and the target.
+	Change       Change
+	GraceSeconds int32
+	Now          time.Time
+}
+
+// CloseGate is the write that takes the Pod out of its Services, and false if nothing restarts or the Pod has no gate.
+// It is due even if the condition looks False already: what is seen may be old.
+func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
+	if u.Change.IsMetadataOnly() || !pods.HasGate(p, pub.InPlaceUpdateReady) {
+		return patch.Patch{}, false
+	}
+	o := patch.New(p).Condition(corev1.PodCondition{
+		Type: pub.InPlaceUpdateReady, Status: corev1.ConditionFalse,
+		Reason: pub.ReasonStartInPlaceUpdate, LastTransitionTime: metav1.NewTime(u.Now),
+	})
+	if ready, ok := lifecycle.NotReadyNow(p, u.Now); ok {
+		o.Condition(ready)
+	}
+	return o.BuildStatus(), true
+}
+
+// Apply is the write that changes the Pod, or that records the change until the grace period is over.
+func (u Update) Apply(p *corev1.Pod) patch.Patch {
+	o := patch.New(p)
+	record := Read(p)
+	if record.State != nil && !IsCompleted(p) {
+		// What the containers ran before is part of the write, and here it may just be changing.
+		o.IfUnchanged(p)
+	}
+	for k, v := range u.Target.Labels {
+		o.Label(k, v)
+	}
+	state := u.newState(p, record)
+	if !u.Change.IsMetadataOnly() || pods.LifecycleState(p) == pub.LifecycleStatePreparingUpdate {
+		lifecycle.SetState(o, pub.LifecycleStateUpdating, u.Now)
+	}
+	work := u.pending(record)
+	seconds := u.GraceSeconds
+	if record.Grace != nil {
+		// A new target does not prolong the wait.
+		seconds = record.Grace.GraceSeconds
+		state.UpdateTimestamp = record.State.UpdateTimestamp
+	}
+	if seconds > 0 && !u.Change.IsMetadataOnly() {
+		state.PreviousRevision = From(p)
+		writeState(o, p, state)
+		writeGrace(o, p, u.grace(work, seconds))
+		return o.Build()
+	}
+	o.Merge(u.Change.Metadata)
+	if len(work.containers(p)) > 0 {
+		work.apply(o, p, state, u.Now)
+	}
+	writeState(o, p, state)
+	removeGrace(o, p)
+	return o.Build()
+}
+
+func (u Update) newState(p *corev1.Pod, old Record) *pub.InPlaceUpdateState {
+	state := &pub.InPlaceUpdateState{
+		Revision:              u.Target.Revision,
+		UpdateTimestamp:       metav1.NewTime(u.Now),
+		UpdateImages:          len(u.Change.Images) > 0,
+		UpdateEnvFromMetadata: len(u.Change.References) > 0,
+	}
+	if old.State == nil || old.Grace != nil {
+		return state
+	}
+	// Containers that the former update has still in flight must be waited for as well.
+	for name, before := range old.State.LastContainerStatuses {
+		if _, again := u.Change.Images[name]; !again && !isContainerDone(p, old.State, name, before) {
+			if state.LastContainerStatuses == nil {
+				state.LastContainerStatuses = map[string]pub.InPlaceUpdateContainerStatus{}
+			}
+			state.LastContainerStatuses[name] = before
+		}
+	}
+	return state
+}
+
+// pending is the change and what a superseded update has not come to: the Pod's label says that this is done.
+func (u Update) pending(old Record) pending {
+	w := pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}}
+	if old.State != nil {
+		maps.Copy(w.images, old.State.NextContainerImages)
+		maps.Copy(w.references, old.State.NextContainerRefMetadata)
+	}
+	maps.Copy(w.images, u.Change.Images)
+	maps.Copy(w.references, u.Change.References)
+	return w
+}
+
+func (u Update) grace(work pending, seconds int32) *pub.InPlaceUpdateGrace {
+	grace := &pub.InPlaceUpdateGrace{
+		Revision:              u.Target.Revision,
+		ContainerImages:       work.images,
+		ContainerRefMetadata:  work.references,
+		UpdateEnvFromMetadata: len(work.references) > 0,
+		GraceSeconds:          seconds,
+	}
+	if u.Change.Metadata != nil {
+		// The tree holds strings, nulls and lists of strings.
+		grace.MetaDataPatch, _ = json.Marshal(u.Change.Metadata)
+	}
+	return grace
+}
+
+// Withdraw is the write that takes a Pod in its grace period back to the revision whose containers it still runs. Nothing
+// restarts.
+func Withdraw(p *corev1.Pod, previous Target, l *pub.Lifecycle, now time.Time) patch.Patch {
+	o := patch.New(p).IfUnchanged(p)
+	for k, v := range previous.Labels {
+		o.Label(k, v)
+	}
+	removeGrace(o, p)
+	removeIfThere(o, p, pub.InPlaceUpdateStateKey)
+	removeIfThere(o, p, pub.InPlaceUpdateStateKeyOld)
+	state := lifecycle.Next(p, lifecycle.Facts{
+		Lifecycle: l, State: pub.LifecycleStateUpdating, AtTarget: true, Completed: true,
+	})
+	lifecycle.SetState(o, state, now)
+	if pods.HasGate(p, pub.InPlaceUpdateReady) {
+		o.Condition(open(pub.InPlaceUpdateReady, now))
+	}
+	return o.BuildStatus()
+}
+
+func open(gate corev1.PodConditionType, now time.Time) corev1.PodCondition {
+	return corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}
+}
+
+// Prepare are the writes that make a hooked Pod wait for its update. again puts the hook back on a Pod that has been
+// through it before.
+func Prepare(p *corev1.Pod, hook *pub.LifecycleHook, again bool, now time.Time) []patch.Patch {
+	var patches []patch.Patch
+	if hook.MarkPodNotReady && pods.HasGate(p, pub.KruisePodReady) {
+		if c, ok := lifecycle.Hold(p, lifecycle.PreUpdateKey(), now); ok {
+			patches = append(patches, holdPatch(p, c, now))
+		}
+	}
+	o := lifecycle.SetState(patch.New(p), pub.LifecycleStatePreparingUpdate, now)
+	if again {
+		lifecycle.RestoreHook(o, hook)
+	}
+	return append(patches, o.Build())
+}
+
+// PrepareDelete are the writes that make a hooked Pod wait for its deletion. extra may add to the last of them.
+func PrepareDelete(p *corev1.Pod, hook *pub.LifecycleHook, now time.Time, extra func(*patch.Object)) []patch.Patch {
+	var patches []patch.Patch
+	if hook.MarkPodNotReady && pods.HasGate(p, pub.KruisePodReady) {
+		if c, ok := lifecycle.Hold(p, lifecycle.PreDeleteKey(), now); ok {
+			patches = append(patches, holdPatch(p, c, now))
+		}
+	}
+	o := lifecycle.SetState(patch.New(p), pub.LifecycleStatePreparingDelete, now)
+	if extra != nil {
+		extra(o)
+	}
+	return append(patches, o.Build())
+}
+
+func holdPatch(p *corev1.Pod, held corev1.PodCondition, now time.Time) patch.Patch {
+	// Keys of others are part of the message that is written.
+	o := patch.New(p).IfUnchanged(p).Condition(held)
+	if ready, ok := lifecycle.NotReadyNow(p, now); ok {
+		o.Condition(ready)
+	}
+	return o.BuildStatus()
+}

@@ -1,0 +1,164 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// Sync works on one object. It returns when to look again, 0 for only when something happens. An error is retried with
+// backoff.
+type Sync func(ctx context.Context, key cache.ObjectName) (time.Duration, error)
+
+// Loop calls a Sync for every key that was added, never twice at a time for one key.
+type Loop struct {
+	name  string
+	sync  Sync
+	clock clock.WithTicker
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	order *levels[cache.ObjectName]
+
+	mu   sync.Mutex
+	pace map[cache.ObjectName]time.Duration
+}
+
+const (
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = 5 * time.Minute
+	// A key that many events concern is worked on for at most a fourth of the time.
+	paceFactor = 3
+	minPace    = 2 * time.Millisecond
+	maxPace    = 250 * time.Millisecond
+)
+
+// NewLoop returns a loop. Keys may be added before it runs.
+func NewLoop(name string, c clock.WithTicker, sync Sync) *Loop {
+	order := &levels[cache.ObjectName]{}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minBackoff, maxBackoff)
+	return &Loop{
+		name: name, sync: sync, clock: c, order: order, pace: map[cache.ObjectName]time.Duration{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+			Name: name, Clock: c,
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
+				Name: name, Clock: c,
+				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
+					Name: name, Clock: c, Queue: order,
+				}),
+			}),
+		}),
+	}
+}
+
+// Add asks for a sync now.
+func (l *Loop) Add(key cache.ObjectName) { l.queue.Add(key) }
+
+// AddInitial asks for a sync after all keys that changed.
+func (l *Loop) AddInitial(key cache.ObjectName) {
+	l.order.mark(key)
+	l.queue.Add(key)
+}
+
+// AddSoon asks for a sync in a moment: a burst of events becomes one sync, and the longer a sync takes the more events
+// it waits for.
+func (l *Loop) AddSoon(key cache.ObjectName) {
+	l.mu.Lock()
+	pace := l.pace[key]
+	l.mu.Unlock()
+	l.queue.AddAfter(key, max(pace, minPace))
+}
+
+// Forget drops what is remembered of a key whose object is gone.
+func (l *Loop) Forget(key cache.ObjectName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pace, key)
+}
+
+// Run works with that many workers until the context ends, and returns when the last sync has.
+func (l *Loop) Run(ctx context.Context, workers int) {
+	var wg sync.WaitGroup
+	// A worker that waits in Get only leaves it for an item or for good; so each item is handed over by one feeder.
+	items := make(chan cache.ObjectName)
+	go l.feed(ctx, items)
+	for range workers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case key := <-items:
+					l.work(ctx, key)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// feed ends when the context does, at the latest with the next item; that item goes back to the queue.
+func (l *Loop) feed(ctx context.Context, items chan<- cache.ObjectName) {
+	for {
+		key, shutdown := l.queue.Get()
+		if shutdown {
+			return
+		}
+		select {
+		case items <- key:
+		case <-ctx.Done():
+			l.queue.Done(key)
+			l.queue.Add(key)
+			return
+		}
+	}
+}
+
+// ShutDown ends the loop for good.
+func (l *Loop) ShutDown() { l.queue.ShutDown() }
+
+func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
+	defer l.queue.Done(key)
+	log := logr.FromContextOrDiscard(ctx).WithValues("kind", l.name, "object", key.String())
+	start := l.clock.Now()
+	again, err := l.protected(logr.NewContext(ctx, log), key)
+	l.setPace(key, l.clock.Since(start))
+	switch {
+	case err == nil:
+		l.queue.Forget(key)
+		if again > 0 {
+			l.queue.AddAfter(key, again)
+		}
+	case ctx.Err() != nil:
+		l.queue.Add(key)
+	case apierrors.IsConflict(err):
+		// Somebody else was faster; the caches will show it in a moment.
+		log.V(4).Info("conflict, trying again", "error", err.Error())
+		l.queue.AddRateLimited(key)
+	default:
+		log.Error(err, "sync failed, trying again")
+		l.queue.AddRateLimited(key)
+	}
+}
+
+// protected turns a panic into an error: one bad object must not stop the work on all others.
+func (l *Loop) protected(ctx context.Context, key cache.ObjectName) (again time.Duration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return l.sync(ctx, key)
+}
+
+func (l *Loop) setPace(key cache.ObjectName, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pace[key] = min(took*paceFactor, maxPace)
+}

@@ -1,0 +1,83 @@
+package kube
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+)
+
+// TrimMeta drops what no controller reads from an object's metadata.
+func TrimMeta(object metav1.Object) {
+	object.SetManagedFields(nil)
+	annotations := object.GetAnnotations()
+	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+	}
+}
+
+// TrimPods returns the transform of a Pod informer. Pods for which isOurs is false become stubs: they are seen, but
+// take next to no memory.
+func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
+	return func(object any) (any, error) {
+		p, ok := object.(*corev1.Pod)
+		if !ok {
+			return object, nil
+		}
+		if !isOurs(p) {
+			return stub(p), nil
+		}
+		TrimMeta(p)
+		return &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: trimSpec(&p.Spec), Status: trimStatus(&p.Status)}, nil
+	}
+}
+
+func stub(p *corev1.Pod) *corev1.Pod {
+	var owners []metav1.OwnerReference
+	if c := metav1.GetControllerOfNoCopy(p); c != nil {
+		owners = []metav1.OwnerReference{*c}
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, OwnerReferences: owners,
+	}}
+}
+
+func trimSpec(s *corev1.PodSpec) corev1.PodSpec {
+	out := corev1.PodSpec{NodeName: s.NodeName, ReadinessGates: s.ReadinessGates}
+	out.Containers = make([]corev1.Container, len(s.Containers))
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		out.Containers[i] = corev1.Container{Name: c.Name, Image: c.Image}
+		for _, e := range c.Env {
+			if e.Name == pub.ContainerBarrierEnv || e.Name == pub.ContainerPriorityEnv {
+				out.Containers[i].Env = append(out.Containers[i].Env, e)
+			}
+		}
+	}
+	return out
+}
+
+func trimStatus(s *corev1.PodStatus) corev1.PodStatus {
+	out := corev1.PodStatus{Phase: s.Phase, ObservedGeneration: s.ObservedGeneration}
+	out.Conditions = make([]corev1.PodCondition, len(s.Conditions))
+	for i := range s.Conditions {
+		c := s.Conditions[i]
+		c.LastProbeTime = metav1.Time{}
+		if c.Type != pub.KruisePodReady {
+			c.Message = ""
+		}
+		out.Conditions[i] = c
+	}
+	out.ContainerStatuses = make([]corev1.ContainerStatus, len(s.ContainerStatuses))
+	for i := range s.ContainerStatuses {
+		c := &s.ContainerStatuses[i]
+		out.ContainerStatuses[i] = corev1.ContainerStatus{
+			Name: c.Name, Ready: c.Ready, RestartCount: c.RestartCount, Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID,
+		}
+		if c.State.Running != nil {
+			out.ContainerStatuses[i].State.Running = c.State.Running
+		}
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+)
+
+// Writer makes the writes of a workload controller to the objects of its owners, and tells the gate about each.
+type Writer struct {
+	Client kubernetes.Interface
+	Gate   *Gate
+	// Pods, Claims and Revisions are the stores of the informers that will show the writes.
+	Pods, Claims, Revisions Store
+}
+
+// writable is what the typed clients have in common.
+type writable[T metav1.Object] interface {
+	Create(ctx context.Context, object T, o metav1.CreateOptions) (T, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+	Patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// CreatePod creates a Pod of the owner.
+func (w *Writer) CreatePod(ctx context.Context, owner types.UID, p *corev1.Pod) (*corev1.Pod, error) {
+	return create(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
+}
+
+// PatchPod patches a Pod and returns it as it is then.
+func (w *Writer) PatchPod(ctx context.Context, owner types.UID, p *corev1.Pod, change patch.Patch) (*corev1.Pod, error) {
+	return send(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, change, "Pod")
+}
+
+// DeletePod deletes a Pod; one that is gone already is no error.
+func (w *Writer) DeletePod(ctx context.Context, owner types.UID, p *corev1.Pod) error {
+	return remove(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
+}
+
+// CreateClaim creates a claim of the owner.
+func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	return create(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
+}
+
+// PatchClaim patches a claim and returns it as it is then.
+func (w *Writer) PatchClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim, change patch.Patch) (*corev1.PersistentVolumeClaim, error) {
+	return send(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, change, "PersistentVolumeClaim")
+}
+
+// DeleteClaim deletes a claim; one that is gone already is no error.
+func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim) error {
+	return remove(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
+}
+
+// CreateRevision creates a revision of the owner.
+func (w *Writer) CreateRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	return create(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
+}
+
+// PatchRevision patches a revision and returns it as it is then.
+func (w *Writer) PatchRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision, change patch.Patch) (*appsv1.ControllerRevision, error) {
+	return send(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, change, "ControllerRevision")
+}
+
+// DeleteRevision deletes a revision; one that is gone already is no error.
+func (w *Writer) DeleteRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision) error {
+	return remove(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
+}
+
+func create[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) (T, error) {
+	created, err := client.Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), err)
+	}
+	g.Wrote(owner, store, created.GetResourceVersion())
+	logr.FromContextOrDiscard(ctx).V(2).Info("created", "kind", kind, "name", created.GetName())
+	return created, nil
+}
+
+func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
+	var subresources []string
+	if change.Subresource != "" {
+		subresources = []string{change.Subresource}
+	}
+	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), err)
+	}
+	g.Wrote(owner, store, patched.GetResourceVersion())
+	logr.FromContextOrDiscard(ctx).V(2).Info("patched", "kind", kind, "name", object.GetName(), "subresource", change.Subresource)
+	return patched, nil
+}
+
+func remove[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) error {
+	uid := object.GetUID()
+	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	// A conflict is about the UID: the object is gone and its name has another holder.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting %s %s: %w", kind, cache.MetaObjectToName(object), err)
+	}
+	g.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid)
+	logr.FromContextOrDiscard(ctx).V(2).Info("deleted", "kind", kind, "name", object.GetName())
+	return nil
+}
