@@ -38,8 +38,12 @@ type Step struct {
 
 // Step decides. Every write is for exactly this version of the Pod, so that a start which it has not seen wins.
 func (r Refresh) Step(p *corev1.Pod) Step {
+	step := Step{State: pods.LifecycleState(p)}
+	if isSettled(p, step.State) {
+		return r.settle(p, step)
+	}
 	record := Read(p)
-	step := Step{State: pods.LifecycleState(p), Broken: record.Broken}
+	step.Broken = record.Broken
 	if record.Grace != nil {
 		return r.grace(p, record, step)
 	}
@@ -52,6 +56,14 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 		}
 	}
 	return r.settle(p, step)
+}
+
+// isSettled says whether the Pod is in no update, so that its record need not be read. All the Pods of a set that rests
+// are.
+func isSettled(p *corev1.Pod, state pub.LifecycleStateType) bool {
+	_, grace := p.Annotations[pub.InPlaceUpdateGraceKey]
+	_, oldGrace := p.Annotations[pub.InPlaceUpdateGraceKeyOld]
+	return !grace && !oldGrace && (state == "" || state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal)
 }
 
 func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {

@@ -1,0 +1,417 @@
+package cloneset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
+)
+
+// parallel bounds the requests of one sync that are under way at a time.
+const parallel = 32
+
+// applying carries out one plan.
+type applying struct {
+	*Controller
+	s       *Snapshot
+	plan    *Plan
+	claims  ClaimPlan
+	now     time.Time
+	outcome Outcome
+	errs    []error
+}
+
+// apply carries out the plan in the order that Plan documents. Failures of single Pods do not keep the others from being
+// worked on; all are in the error.
+func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims ClaimPlan, now time.Time) (Outcome, error) {
+	a := &applying{Controller: c, s: s, plan: plan, claims: claims, now: now}
+	a.note(a.ownership(ctx))
+	a.note(a.handleClaims(ctx))
+	moved := a.refresh(ctx)
+	a.cancel(ctx)
+	if !a.scale(ctx) && !moved {
+		a.update(ctx)
+	}
+	return a.outcome, errors.Join(a.errs...)
+}
+
+func (a *applying) note(err error) {
+	if err != nil {
+		a.errs = append(a.errs, err)
+	}
+}
+
+// fail notes an error and says in the outcome what failed, unless it is one that goes away by itself.
+func (a *applying) fail(into **Problem, reason string, err error) {
+	a.note(err)
+	if err != nil && *into == nil && !isPassing(err) {
+		*into = &Problem{Reason: reason, Message: firstLine(err)}
+	}
+}
+
+// firstLine is the first of several joined errors.
+func firstLine(err error) string {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			if !isPassing(e) {
+				return firstLine(e)
+			}
+		}
+	}
+	return err.Error()
+}
+
+// isPassing says whether an error only means that somebody else was faster, or that the set is about to go.
+func isPassing(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isPassing(e) })
+	}
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || errors.Is(err, context.Canceled)
+}
+
+// ownership releases Pods that do not match any more, their claims with them, and takes back those that do again.
+func (a *applying) ownership(ctx context.Context) error {
+	err := kube.ForEach(len(a.plan.Release), parallel, func(i int) error {
+		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, a.plan.Release[i], withoutOwner(a.plan.Release[i], a.s).Build())
+		return err
+	})
+	if len(a.plan.Adopt) == 0 {
+		return err
+	}
+	// The cached set may be one that was deleted since.
+	fresh, getErr := a.env.Flotilla.AppsV1beta1().CloneSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
+	if getErr != nil || fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
+		return errors.Join(err, getErr)
+	}
+	return errors.Join(err, kube.ForEach(len(a.plan.Adopt), parallel, func(i int) error { return a.adopt(ctx, a.plan.Adopt[i]) }))
+}
+
+func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
+	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
+	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build()); err != nil {
+		return err
+	}
+	theirs, err := owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
+	if err != nil {
+		return err
+	}
+	for _, claim := range theirs {
+		back := patch.New(claim).IfUnchanged(claim).OwnerReferences([]metav1.OwnerReference{ownerReference(a.s.Set)})
+		if _, err := a.writer.PatchClaim(ctx, a.s.Set.UID, claim, back.Build()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applying) handleClaims(ctx context.Context) error {
+	for _, h := range a.claims.HandOver {
+		if _, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.patchFor(a.s)); err != nil {
+			if !isPassing(err) {
+				a.warn(EventFailedUpdate, "handing claim %s over to Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
+			}
+			return err
+		}
+	}
+	for _, claim := range a.claims.Delete {
+		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
+			return err
+		}
+	}
+	for _, p := range a.claims.DeletePods {
+		if err := a.writer.DeletePod(ctx, a.s.Set.UID, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh returns whether the lifecycle or the hash of any Pod was moved on.
+func (a *applying) refresh(ctx context.Context) bool {
+	var moved atomic.Bool
+	err := kube.ForEach(len(a.plan.Refresh), parallel, func(i int) error {
+		r := a.plan.Refresh[i]
+		if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, r.Pod, r.Step.Patch); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}
+		if string(r.Step.State) != r.Pod.Labels[pub.LifecycleStateKey] || r.Pod.Labels[pub.PodTemplateHashKey] == "" {
+			moved.Store(true)
+		}
+		return nil
+	})
+	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
+	return moved.Load()
+}
+
+func (a *applying) cancel(ctx context.Context) {
+	a.note(kube.ForEach(len(a.plan.Cancel), parallel, func(i int) error {
+		return a.send(ctx, a.plan.Cancel[i].Pod, a.plan.Cancel[i].Patches)
+	}))
+}
+
+func (a *applying) send(ctx context.Context, p *corev1.Pod, patches []patch.Patch) error {
+	for _, change := range patches {
+		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
+		if err != nil {
+			return err
+		}
+		p = patched
+	}
+	return nil
+}
+
+// scale creates or deletes and returns whether anything was changed.
+func (a *applying) scale(ctx context.Context) bool {
+	changed := len(a.plan.Cancel) > 0
+	created, err := a.create(ctx)
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedCreate, err)
+	a.outcome.ScaleRan = true
+	if created > 0 {
+		return true
+	}
+	err = kube.ForEach(len(a.plan.Delete), parallel, func(i int) error {
+		return a.delete(ctx, a.plan.Delete[i], EventSuccessfulDelete, EventFailedDelete)
+	})
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, err)
+	return changed || len(a.plan.Delete) > 0
+}
+
+// create makes the Pods that are missing: those of the current revision first.
+func (a *applying) create(ctx context.Context) (int, error) {
+	wanted := a.plan.CreateOld + a.plan.CreateNew
+	a.reportLimit(wanted, a.plan.Limited)
+	// Places whose holder is still there wait for it.
+	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
+	if n <= 0 {
+		return 0, nil
+	}
+	maker, err := a.newMaker()
+	if err != nil {
+		return 0, err
+	}
+	return kube.SlowStart(n, parallel, func(i int) error {
+		r := a.s.Update
+		if i < a.plan.CreateOld {
+			r = a.s.Current
+		}
+		name, err := maker.make(ctx, r)
+		if err != nil {
+			if !isPassing(err) {
+				a.warn(EventFailedCreate, "%v", err)
+			}
+			return err
+		}
+		a.normal(EventSuccessfulCreate, "created Pod %s", name)
+		return nil
+	})
+}
+
+// reportLimit tells when throttling begins, and when its extent changes.
+func (a *applying) reportLimit(allowed, cut int) {
+	if a.changedLimit(a.s.Set.UID, cut) && cut > 0 {
+		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+cut)
+	}
+}
+
+// maker makes Pods with their claims. It is safe for concurrent use.
+type maker struct {
+	*applying
+	templates map[string]*corev1.PodTemplateSpec
+
+	mu   sync.Mutex
+	free []string
+	used map[string]bool
+}
+
+func (a *applying) newMaker() (*maker, error) {
+	m := &maker{applying: a, templates: map[string]*corev1.PodTemplateSpec{}, free: a.claims.Free, used: map[string]bool{}}
+	for _, p := range slices.Concat(a.s.Pods, a.s.Inactive, a.s.Strangers) {
+		m.used[p.Labels[pub.CloneSetInstanceIDKey]] = true
+	}
+	for id := range a.s.StuckIDs {
+		m.used[id] = true
+	}
+	m.templates[a.s.Update.Name] = &a.s.Set.Spec.Template
+	if a.plan.CreateOld > 0 && a.s.Current != a.s.Update {
+		t, err := revision.Decode(a.s.Current.Data.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("ControllerRevision %s: %w", a.s.Current.Name, err)
+		}
+		m.templates[a.s.Current.Name] = t
+	}
+	return m, nil
+}
+
+// takeID is an id that is to be reused, else a new one. No Pod of that name may exist, of whomever.
+func (m *maker) takeID() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.free) > 0 {
+		id := m.free[0]
+		m.free = m.free[1:]
+		if !m.nameTaken(id) {
+			return id
+		}
+	}
+	for {
+		id := newID(m.random)
+		if !m.used[id] && !m.nameTaken(id) {
+			m.used[id] = true
+			return id
+		}
+	}
+}
+
+func (m *maker) nameTaken(id string) bool {
+	_, exists, err := m.pods.GetIndexer().GetByKey(m.s.Set.Namespace + "/" + m.s.Set.Name + "-" + id)
+	return err == nil && exists
+}
+
+// attempts bounds how often another id is drawn because a name is taken by somebody else's object.
+const attempts = 5
+
+func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string, error) {
+	var err error
+	for range attempts {
+		id := m.takeID()
+		if err = m.makeClaims(ctx, id); err == nil {
+			p := newPod(m.s.Set, r, m.templates[r.Name], id, m.now)
+			if _, err = m.writer.CreatePod(ctx, m.s.Set.UID, p); err == nil {
+				m.metrics.created.Inc()
+				return p.Name, nil
+			}
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// makeClaims creates the claims of the id that do not exist. A claim of that name that is the set's own will do.
+func (m *maker) makeClaims(ctx context.Context, id string) error {
+	for _, claim := range newClaims(m.s.Set, id) {
+		if slices.ContainsFunc(m.s.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == claim.Name }) {
+			continue
+		}
+		if _, err := m.writer.CreateClaim(ctx, m.s.Set.UID, claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a Pod and then its claims, or makes it wait for its hook.
+func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) error {
+	if len(d.Prepare) > 0 {
+		err := a.send(ctx, d.Pod, d.Prepare)
+		if err != nil && !isPassing(err) {
+			a.warn(failure, "preparing the deletion of Pod %s: %v", d.Pod.Name, err)
+		}
+		return err
+	}
+	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
+		a.warn(failure, "%v", err)
+		return err
+	}
+	a.metrics.deleted.Inc()
+	a.normal(success, "deleted Pod %s", d.Pod.Name)
+	for _, claim := range a.s.claimsOf(d.Pod) {
+		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
+			a.warn(failure, "%v", err)
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applying) update(ctx context.Context) {
+	var impossible []error
+	for _, u := range a.plan.Update {
+		if u.Impossible != nil {
+			impossible = append(impossible, u.Impossible)
+		}
+	}
+	if len(impossible) > 0 {
+		// Nothing changes before the template does: no error that would be retried.
+		a.outcome.UpdateFailure = &Problem{Reason: ReasonInPlaceImpossible, Message: impossible[0].Error()}
+		a.reportImpossible(impossible[0])
+	}
+	err := kube.ForEach(len(a.plan.Update), parallel, func(i int) error {
+		u := a.plan.Update[i]
+		err := a.updatePod(ctx, u)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
+	a.outcome.UpdateRan = true
+}
+
+func (a *applying) reportImpossible(err error) {
+	old := conditions{list: a.s.Set.Status.Conditions}
+	if !old.hasReason("FailedUpdate", ReasonInPlaceImpossible) {
+		a.warn(EventFailedUpdateInPlace, "%v", err)
+	}
+}
+
+func (a *applying) updatePod(ctx context.Context, u Update) error {
+	switch {
+	case u.InPlace != nil:
+		err := a.updateInPlace(ctx, u.Pod, u.InPlace)
+		if err != nil && !isPassing(err) {
+			a.warn(EventFailedUpdateInPlace, "%v", err)
+		}
+		return err
+	case u.Recreate != nil:
+		return a.delete(ctx, *u.Recreate, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+	default:
+		return a.send(ctx, u.Pod, u.Patches)
+	}
+}
+
+// updateInPlace closes the gate before it changes the Pod, never after.
+func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u *inplace.Update) error {
+	if gate, ok := u.CloseGate(p); ok {
+		closed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, gate)
+		if err != nil {
+			return err
+		}
+		p = closed
+	}
+	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, u.Apply(p)); err != nil {
+		return err
+	}
+	a.metrics.updatedInPlace.Inc()
+	a.normal(EventSuccessfulUpdateInPlace, "updating Pod %s in place", p.Name)
+	return nil
+}
+
+func (a *applying) normal(reason, format string, args ...any) {
+	a.env.Recorder.Eventf(a.s.Set, corev1.EventTypeNormal, reason, format, args...)
+}
+
+func (a *applying) warn(reason, format string, args ...any) {
+	a.env.Recorder.Eventf(a.s.Set, corev1.EventTypeWarning, reason, format, args...)
+}

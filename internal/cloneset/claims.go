@@ -1,0 +1,111 @@
+package cloneset
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// ClaimPlan is what happens to the claims of Pods that are gone or going, before anything is created.
+type ClaimPlan struct {
+	// HandOver makes a Pod the owner of its claim, so that it goes when the Pod goes.
+	HandOver []HandOver
+	Delete   []*corev1.PersistentVolumeClaim
+	// DeletePods are Pods that have ended and whose place and claims the next Pod takes.
+	DeletePods []*corev1.Pod
+	// Free are instance ids that new Pods take, with the claims that exist of them.
+	Free []string
+	// Reserved is how many Pods wait for the holder of their id to be gone.
+	Reserved int
+	// RequeueAfter is when to stop waiting for a holder.
+	RequeueAfter time.Duration
+}
+
+// HandOver makes a Pod the owner of a claim.
+type HandOver struct {
+	Claim *corev1.PersistentVolumeClaim
+	Pod   *corev1.Pod
+}
+
+// reserveFor is how long an id waits for its terminating holder.
+const reserveFor = 60 * time.Second
+
+// PlanClaims decides what becomes of claims without an active Pod. Only without reuse are claims ever deleted here.
+func (s *Snapshot) PlanClaims(now time.Time) ClaimPlan {
+	if len(s.Claims) == 0 {
+		return ClaimPlan{}
+	}
+	active, inactive := sets.Set[string]{}, map[string]*corev1.Pod{}
+	for _, p := range s.Pods {
+		active.Insert(p.Labels[pub.CloneSetInstanceIDKey])
+	}
+	for _, p := range slices.Concat(s.Inactive, s.Strangers) {
+		inactive[p.Labels[pub.CloneSetInstanceIDKey]] = p
+	}
+	var plan ClaimPlan
+	seen := sets.Set[string]{}
+	for _, c := range s.Claims {
+		id := c.Labels[pub.CloneSetInstanceIDKey]
+		if id == "" || active.Has(id) || !metav1.IsControlledBy(c, s.Set) {
+			continue
+		}
+		holder := inactive[id]
+		switch {
+		case holder != nil && slices.Contains(s.Strangers, holder):
+			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
+		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse && holder != nil:
+			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
+		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse:
+			plan.Delete = append(plan.Delete, c)
+		case !seen.Has(id) && !s.StuckIDs.Has(id):
+			seen.Insert(id)
+			plan.reuse(id, holder, now)
+		}
+	}
+	slices.Sort(plan.Free)
+	return plan
+}
+
+func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
+	switch {
+	case holder == nil:
+		plan.Free = append(plan.Free, id)
+	case !pods.IsTerminating(holder):
+		plan.DeletePods = append(plan.DeletePods, holder)
+		plan.Reserved++
+	default:
+		// The deletion timestamp is when the Pod is to be gone.
+		if left := holder.DeletionTimestamp.Add(reserveFor).Sub(now); left > 0 {
+			plan.Reserved++
+			if plan.RequeueAfter == 0 || left < plan.RequeueAfter {
+				plan.RequeueAfter = left
+			}
+		}
+	}
+}
+
+// patchFor is the patch that hands the claim over.
+func (h HandOver) patchFor(s *Snapshot) patch.Patch {
+	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
+		return r.UID == s.Set.UID
+	})
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, podReference(h.Pod))).Build()
+}
+
+// claimsOf are the claims with the Pod's id.
+func (s *Snapshot) claimsOf(p *corev1.Pod) []*corev1.PersistentVolumeClaim {
+	id := p.Labels[pub.CloneSetInstanceIDKey]
+	if id == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Claims), func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Labels[pub.CloneSetInstanceIDKey] != id
+	})
+}

@@ -1,0 +1,78 @@
+package cloneset
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+)
+
+// Plan is what one sync does, in this order:
+//
+//  1. Release and Adopt.
+//  2. Refresh: Pods move on that nothing is started with. It consumes no budget.
+//  3. Cancel: deletions that are not wanted any more.
+//  4. Create, within scaleStrategy.maxUnavailable. If anything is created the plan ends.
+//  5. Delete: Pods whose hook has let them go, else Pods whose deletion was asked for, else surplus ones. Available Pods
+//     consume maxUnavailable. If anything is deleted the plan ends.
+//  6. Update, if Refresh has moved no Pod. Available Pods consume maxUnavailable.
+//
+// Updates are thus always decided on Pods that were seen, never beside a creation or deletion that was not.
+type Plan struct {
+	Release []*corev1.Pod
+	Adopt   []*corev1.Pod
+	Refresh []Refresh
+	Cancel  []PodPatch
+
+	// CreateOld Pods are made from the current revision, then CreateNew from the update revision.
+	CreateOld, CreateNew int
+	// Limited is by how many Pods scaleStrategy.maxUnavailable cut the creation.
+	Limited int
+
+	Delete []Deletion
+	Update []Update
+
+	// RequeueAfter is when to look again; 0 if only an event can change anything.
+	RequeueAfter time.Duration
+}
+
+// Refresh is a step of one Pod.
+type Refresh struct {
+	Pod  *corev1.Pod
+	Step inplace.Step
+}
+
+// PodPatch is patches of one Pod, in order.
+type PodPatch struct {
+	Pod     *corev1.Pod
+	Patches []patch.Patch
+}
+
+// Deletion deletes a Pod, or makes it wait for its hook.
+type Deletion struct {
+	Pod *corev1.Pod
+	// Prepare are the patches that make it wait; none: it is deleted.
+	Prepare []patch.Patch
+}
+
+// Update takes one Pod to the update revision. Exactly one of its members is set.
+type Update struct {
+	Pod *corev1.Pod
+	// InPlace changes the Pod.
+	InPlace *inplace.Update
+	// Patches make it wait for its hook, or take it out of its grace period.
+	Patches []patch.Patch
+	// Recreate deletes it, or makes it wait for its hook before that.
+	Recreate *Deletion
+	// Impossible says why the Pod cannot be updated as the policy demands. It is not touched.
+	Impossible error
+}
+
+// look is the soonest of the times to look again.
+func (p *Plan) look(after time.Duration) {
+	if after > 0 && (p.RequeueAfter == 0 || after < p.RequeueAfter) {
+		p.RequeueAfter = after
+	}
+}

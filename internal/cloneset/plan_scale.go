@@ -1,0 +1,240 @@
+package cloneset
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
+)
+
+// tally counts the Pods of one group.
+type tally struct {
+	total, leaving, specified, unavailable int
+}
+
+func (t *tally) add(m *member) {
+	t.total++
+	switch {
+	case m.leaving:
+		t.leaving++
+	case m.specified:
+		t.specified++
+	case !m.available:
+		t.unavailable++
+	}
+}
+
+func (t tally) active() int { return t.total - t.leaving }
+
+// counts are the Pods of the set by whether they are at the update revision.
+type counts struct{ old, new, all tally }
+
+func count(members []*member, updated func(*member) bool) counts {
+	var c counts
+	for _, m := range members {
+		c.all.add(m)
+		if updated(m) {
+			c.new.add(m)
+		} else {
+			c.old.add(m)
+		}
+	}
+	return c
+}
+
+// scaling is how many Pods to create and delete. The names are those of the formulas in the documentation of the kind.
+type scaling struct {
+	up, upOld, upLimit int
+	down, downOld      int
+	deleteReadyLimit   int
+	updateNum          int
+	updateUnavailable  int
+	surge              int
+}
+
+func scale(n numbers, c counts, excludeLeaving bool) scaling {
+	var s scaling
+	totalUnavailable := c.all.leaving + c.all.unavailable
+	oldDiff, newDiff := revisionDiffs(n, c)
+
+	surgeOld := 0
+	if n.maxSurge > 0 {
+		s.surge, surgeOld = surges(n, c, totalUnavailable, oldDiff, newDiff)
+	}
+	total, totalOld := c.all.total, c.old.total
+	if excludeLeaving {
+		total, totalOld = c.all.active(), c.old.active()
+	}
+	if s.up = max(n.replicas+s.surge-total, 0); s.up > 0 {
+		s.upOld = max(n.partition+surgeOld-totalOld, 0)
+	}
+	s.upLimit = min(s.up, max(n.scaleUnavailable-totalUnavailable, 0))
+	if s.down = max(total-c.all.specified-(n.replicas+s.surge), 0); s.down > 0 {
+		s.downOld = max(totalOld-c.old.specified-(n.partition+surgeOld), 0)
+	}
+	if c.all.specified > 0 || s.down > 0 {
+		s.deleteReadyLimit = max(n.maxUnavailable+(c.all.total-n.replicas)-totalUnavailable, 0)
+	}
+	if !excludeLeaving {
+		// Leaving Pods are part of the total, but they are on their way already.
+		s.down = max(s.down-c.all.leaving, 0)
+		s.downOld = max(s.downOld-c.old.leaving, 0)
+	}
+	return s
+}
+
+// revisionDiffs are how many Pods are too many at old revisions and (negative) too few at the update revision.
+func revisionDiffs(n numbers, c counts) (oldDiff, newDiff int) {
+	return max(c.old.active()-n.partition, 0), min(c.new.active()-(n.replicas-n.partition), 0)
+}
+
+func surges(n numbers, c counts, totalUnavailable, oldDiff, newDiff int) (surge, surgeOld int) {
+	scaleSurge, updateSurge := 0, 0
+	if c.all.specified > 0 {
+		scaleSurge = min(max(totalUnavailable+c.all.specified-n.maxUnavailable, 0), c.all.specified)
+	}
+	if oldDiff > 0 && newDiff < 0 {
+		updateSurge = min(oldDiff, -newDiff)
+	}
+	surge = min(n.maxSurge, max(scaleSurge, updateSurge))
+	if scaleSurge >= updateSurge {
+		surgeOld = min(surge, max(scaleSurge-c.new.specified, 0))
+	}
+	return surge, surgeOld
+}
+
+// planScale fills in what changes the number of Pods.
+func (s *Snapshot) planScale(plan *Plan, n numbers, members []*member, now time.Time) {
+	c := count(members, (*member).countsAsUpdated)
+	strategy := s.Set.Spec.ScaleStrategy
+	x := scale(n, c, strategy.ExcludePreparingDelete)
+
+	canceled := s.planCancel(plan, n, members, now)
+	plan.CreateOld = min(x.upOld, x.upLimit)
+	plan.CreateNew = x.upLimit - plan.CreateOld
+	plan.Limited = x.up - x.upLimit
+
+	released := filter(members, func(m *member) bool {
+		return m.leaving && !canceled[m] && !lifecycle.Hooked(lifecycle.PreDelete(s.Set.Spec.Lifecycle), m.Pod)
+	})
+	if len(released) > 0 {
+		plan.Delete = s.deletions(released, now)
+		return
+	}
+	limit := x.deleteReadyLimit
+	specified := filter(members, func(m *member) bool { return m.specified && !m.leaving })
+	if chosen := affordable(s.byRank(specified, now), &limit); len(chosen) > 0 {
+		plan.Delete = s.deletions(chosen, now)
+		return
+	}
+	if len(specified) > 0 || x.down == 0 {
+		return
+	}
+	staying := filter(members, func(m *member) bool { return !m.leaving })
+	plan.Delete = s.deletions(affordable(s.surplus(staying, x, n, now), &limit), now)
+}
+
+// affordable leaves out available Pods beyond the limit. Pods that are not available cost nothing.
+func affordable(list []*member, limit *int) []*member {
+	return filter(list, func(m *member) bool {
+		if !m.available {
+			return true
+		}
+		*limit--
+		return *limit >= 0
+	})
+}
+
+// surplus chooses the Pods to scale in: old ones down to the partition, then new ones, each by rank.
+func (s *Snapshot) surplus(staying []*member, x scaling, n numbers, now time.Time) []*member {
+	ranked := s.byRank(staying, now)
+	if rollingBack := min(x.down, n.configuredSurge); isPaused(&s.Set.Spec) && rollingBack > 0 {
+		return s.surplusWhilePaused(ranked, x, rollingBack)
+	}
+	return take(ranked, min(x.down, x.downOld), x.down)
+}
+
+// take chooses fromOld of the old Pods and as many new ones as total needs, in the given order.
+func take(ranked []*member, fromOld, total int) []*member {
+	old := filter(ranked, func(m *member) bool { return !m.countsAsUpdated() })
+	fresh := filter(ranked, (*member).countsAsUpdated)
+	fromOld = min(fromOld, len(old))
+	return append(old[:fromOld:fromOld], fresh[:min(max(total-fromOld, 0), len(fresh))]...)
+}
+
+// surplusWhilePaused undoes the surge of a paused rollout: unavailable Pods go first, then new ones. What a smaller
+// number of replicas makes surplus beyond that goes as always.
+func (s *Snapshot) surplusWhilePaused(ranked []*member, x scaling, surge int) []*member {
+	order := slices.Concat(
+		filter(ranked, func(m *member) bool { return !m.available }),
+		filter(ranked, func(m *member) bool { return m.available && m.countsAsUpdated() }),
+	)
+	chosen := order[:min(surge, len(order))]
+	rest := filter(ranked, func(m *member) bool { return !slices.Contains(chosen, m) })
+	chosenOld := len(filter(chosen, func(m *member) bool { return !m.countsAsUpdated() }))
+	left := x.down - len(chosen)
+	return slices.Concat(chosen, take(rest, min(left, max(x.downOld-chosenOld, 0)), left))
+}
+
+// deletions delete the Pods, or make them wait where a hook holds them.
+func (s *Snapshot) deletions(list []*member, now time.Time) []Deletion {
+	out := make([]Deletion, len(list))
+	for i, m := range list {
+		out[i] = s.deletion(m, now, nil)
+	}
+	return out
+}
+
+func (s *Snapshot) deletion(m *member, now time.Time, extra func(*patch.Object)) Deletion {
+	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
+	if !lifecycle.Hooked(hook, m.Pod) {
+		return Deletion{Pod: m.Pod}
+	}
+	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, extra)}
+}
+
+// planCancel takes back deletions that still wait for their hook and are not needed any more.
+func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time.Time) map[*member]bool {
+	canceled := map[*member]bool{}
+	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
+	if hook != nil && hook.MarkPodNotReady {
+		return canceled
+	}
+	going := filter(members, func(m *member) bool { return m.specified || m.leaving })
+	wanted := n.replicas - len(members) + len(going)
+	returnable := s.byRank(filter(members, func(m *member) bool { return m.leaving && !m.specified }), now)
+	slices.Reverse(returnable)
+	for _, m := range returnable[:max(0, min(wanted, len(returnable)))] {
+		canceled[m] = true
+		plan.Cancel = append(plan.Cancel, PodPatch{Pod: m.Pod, Patches: []patch.Patch{cancelPatch(m, now)}})
+	}
+	return canceled
+}
+
+func cancelPatch(m *member, now time.Time) patch.Patch {
+	o := lifecycle.SetState(patch.New(m), pub.LifecycleStatePreparingNormal, now)
+	if m.withdrawn {
+		o.RemoveLabel(pub.SpecifiedDeleteKey).RemoveAnnotation(pub.CloneSetRecreateRevisionKey)
+	}
+	if c, ok := lifecycle.Release(m.Pod, now, lifecycle.PreDeleteKey()); ok {
+		o.IfUnchanged(m).Condition(c)
+	}
+	return o.BuildStatus()
+}
+
+// withoutOwner is the patch that releases a Pod.
+func withoutOwner(p *corev1.Pod, s *Snapshot) *patch.Object {
+	kept := slices.Clone(p.OwnerReferences)
+	for i := range kept {
+		if kept[i].UID == s.Set.UID {
+			kept = slices.Delete(kept, i, i+1)
+			break
+		}
+	}
+	return patch.New(p).IfUnchanged(p).OwnerReferences(kept)
+}

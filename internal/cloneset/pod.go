@@ -1,0 +1,131 @@
+package cloneset
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
+)
+
+const (
+	idAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+	idLength   = 5
+)
+
+// newID draws an instance id; intn is a source of random numbers below its argument.
+func newID(intn func(int) int) string {
+	id := make([]byte, idLength)
+	for i := range id {
+		id[i] = idAlphabet[intn(len(idAlphabet))]
+	}
+	return string(id)
+}
+
+func ownerReference(set *v1beta1.CloneSet) metav1.OwnerReference {
+	return *metav1.NewControllerRef(set, v1beta1.Kind("CloneSet"))
+}
+
+// newPod makes the Pod of that id from a revision's template. All but the template is as the set says now.
+func newPod(set *v1beta1.CloneSet, r *appsv1.ControllerRevision, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            set.Name + "-" + id,
+			GenerateName:    set.Name + "-",
+			Namespace:       set.Namespace,
+			Labels:          map[string]string{},
+			Annotations:     map[string]string{},
+			Finalizers:      slices.Clone(template.Finalizers),
+			OwnerReferences: []metav1.OwnerReference{ownerReference(set)},
+		},
+		Spec: *template.Spec.DeepCopy(),
+	}
+	maps.Copy(p.Labels, template.Labels)
+	maps.Copy(p.Annotations, template.Annotations)
+	maps.Copy(p.Labels, target(r.Name).Labels)
+	p.Labels[pub.CloneSetInstanceIDKey] = id
+	p.Labels[pub.LifecycleStateKey] = string(pub.LifecycleStatePreparingNormal)
+	p.Annotations[pub.LifecycleTimestampKey] = now.UTC().Format(time.RFC3339)
+	for _, gate := range []corev1.PodConditionType{pub.InPlaceUpdateReady, pub.KruisePodReady} {
+		if !pods.HasGate(p, gate) {
+			p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
+		}
+	}
+	p.Spec.Volumes = withClaims(set, p.Spec.Volumes, id)
+	return p
+}
+
+// withClaims puts the volumes of the claims first, in the order of the claim templates. They replace namesakes.
+func withClaims(set *v1beta1.CloneSet, volumes []corev1.Volume, id string) []corev1.Volume {
+	if len(set.Spec.VolumeClaimTemplates) == 0 {
+		return volumes
+	}
+	var out []corev1.Volume
+	taken := map[string]bool{}
+	for i := range set.Spec.VolumeClaimTemplates {
+		name := set.Spec.VolumeClaimTemplates[i].Name
+		taken[name] = true
+		out = append(out, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, name, id)},
+		}})
+	}
+	for _, v := range volumes {
+		if !taken[v.Name] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func claimName(set *v1beta1.CloneSet, template, id string) string {
+	return template + "-" + set.Name + "-" + id
+}
+
+// newClaims makes the claims of the Pod of that id.
+func newClaims(set *v1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
+	claims := make([]*corev1.PersistentVolumeClaim, len(set.Spec.VolumeClaimTemplates))
+	for i := range set.Spec.VolumeClaimTemplates {
+		template := &set.Spec.VolumeClaimTemplates[i]
+		labels := map[string]string{}
+		maps.Copy(labels, template.Labels)
+		maps.Copy(labels, set.Spec.Selector.MatchLabels)
+		labels[pub.CloneSetInstanceIDKey] = id
+		claims[i] = &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            claimName(set, template.Name, id),
+				Namespace:       set.Namespace,
+				Labels:          labels,
+				Annotations:     maps.Clone(template.Annotations),
+				OwnerReferences: []metav1.OwnerReference{ownerReference(set)},
+			},
+			Spec: *template.Spec.DeepCopy(),
+		}
+	}
+	return claims
+}
+
+// podReference makes a Pod the controller of its claim.
+func podReference(p *corev1.Pod) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}
+}
+
+// revisionOwner is what the history needs to know of the set.
+func revisionOwner(set *v1beta1.CloneSet, claimsHash string) revision.Owner {
+	annotations := map[string]string{}
+	maps.Copy(annotations, set.Annotations)
+	annotations[pub.CloneSetVolumeClaimTemplateHashKey] = claimsHash
+	return revision.Owner{
+		Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
+		Labels: set.Spec.Template.Labels, Annotations: annotations,
+	}
+}

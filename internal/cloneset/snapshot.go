@@ -1,0 +1,112 @@
+package cloneset
+
+import (
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Snapshot is all that one sync decides from.
+type Snapshot struct {
+	// Set has its defaults. It is not changed.
+	Set *v1beta1.CloneSet
+	// Pods are the Pods of the set: active, owned and matching its selector.
+	Pods []*corev1.Pod
+	// Strangers are active Pods that the set owns and its selector does not match any more.
+	Strangers []*corev1.Pod
+	// Returning are active Pods without a controller that once were the set's and match its selector again.
+	Returning []*corev1.Pod
+	// Inactive are owned Pods that have ended or been deleted.
+	Inactive []*corev1.Pod
+	// Claims are those that the set or one of its Pods owns, and that are not terminating.
+	Claims []*corev1.PersistentVolumeClaim
+	// StuckIDs are the instance ids of which a claim is terminating.
+	StuckIDs sets.Set[string]
+	// Revisions is the history, oldest first, with Update and Current among them.
+	Revisions []*appsv1.ControllerRevision
+	// Update is the revision of the present template, Current the one that partition holds Pods at.
+	Update, Current *appsv1.ControllerRevision
+	// CollisionCount is what the name of Update was formed with.
+	CollisionCount int32
+	// NodeLabels are needed where the template spreads its Pods; nil if they are not or cannot be read.
+	NodeLabels map[string]map[string]string
+}
+
+// member is a Pod of the set with what the plan asks of it.
+type member struct {
+	*corev1.Pod
+	state     pub.LifecycleStateType
+	updated   bool // at the update revision
+	available bool
+	leaving   bool // PreparingDelete
+	// specified: its deletion was asked for, and it is not leaving yet or was asked for by a user.
+	specified bool
+	// withdrawn: it leaves to make room for a revision that is not wanted any more.
+	withdrawn bool
+}
+
+func (s *Snapshot) members(now time.Time) []*member {
+	named := sets.New(s.Set.Spec.ScaleStrategy.PodsToDelete...)
+	list := make([]*member, 0, len(s.Pods))
+	for _, p := range s.Pods {
+		m := &member{
+			Pod:       p,
+			state:     pods.LifecycleState(p),
+			updated:   pods.AtRevision(p, s.Update.Name),
+			available: pods.IsAvailable(p, s.Set.Spec.MinReadySeconds, now),
+			specified: pods.IsSpecifiedDelete(p) || named.Has(p.Name),
+		}
+		m.leaving = m.state == pub.LifecycleStatePreparingDelete
+		if _, recreated := p.Annotations[pub.CloneSetRecreateRevisionKey]; recreated && m.updated && !named.Has(p.Name) {
+			m.specified, m.withdrawn = false, true
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// countsAsUpdated is for scaling: a Pod that prepares for its update is as good as updated.
+func (m *member) countsAsUpdated() bool {
+	return m.updated || m.state == pub.LifecycleStatePreparingUpdate
+}
+
+func unwrap(list []*member) []*corev1.Pod {
+	out := make([]*corev1.Pod, len(list))
+	for i, m := range list {
+		out[i] = m.Pod
+	}
+	return out
+}
+
+func filter(list []*member, keep func(*member) bool) []*member {
+	return slices.DeleteFunc(slices.Clone(list), func(m *member) bool { return !keep(m) })
+}
+
+// ranking orders the set's Pods for deletion.
+func (s *Snapshot) ranking(now time.Time) pods.Ranking {
+	return pods.Ranking{
+		MinReadySeconds: s.Set.Spec.MinReadySeconds, Now: now,
+		Constraints: s.Set.Spec.Template.Spec.TopologySpreadConstraints, NodeLabels: s.NodeLabels,
+	}
+}
+
+// byRank returns the members in the order of deletion among all Pods of the set.
+func (s *Snapshot) byRank(list []*member, now time.Time) []*member {
+	index := make(map[*corev1.Pod]*member, len(list))
+	for _, m := range list {
+		index[m.Pod] = m
+	}
+	sorted := s.ranking(now).SortForDeletion(unwrap(list), s.Pods)
+	out := make([]*member, len(sorted))
+	for i, p := range sorted {
+		out[i] = index[p]
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package cloneset
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/rollout"
+)
+
+// Outcome is what applying a plan came to.
+type Outcome struct {
+	// ScaleRan and UpdateRan: the part was carried out as far as it was needed.
+	ScaleRan, UpdateRan bool
+	// ScaleFailure and UpdateFailure are the first failures that are worth showing; nil without any.
+	ScaleFailure, UpdateFailure *Problem
+}
+
+// Reasons of conditions.
+const (
+	ReasonFailedCreate      = "FailedCreate"
+	ReasonFailedDelete      = "FailedDelete"
+	ReasonFailedUpdate      = "FailedUpdate"
+	ReasonInPlaceImpossible = "InPlaceImpossible"
+	ReasonSucceeded         = "Succeeded"
+
+	ReasonAvailable          = "CloneSetAvailable"
+	ReasonPaused             = "CloneSetPaused"
+	ReasonUpdated            = "CloneSetUpdated"
+	ReasonPartitionAvailable = "ProgressPartitionAvailable"
+	ReasonDeadlineExceeded   = "ProgressDeadlineExceeded"
+
+	ReasonReady       = "AsSpecified"
+	ReasonReconciling = "Progressing"
+	ReasonNotStalled  = "NotStalled"
+)
+
+// Status is the set's status after a sync, from what the sync saw, and when the next look at the progress deadline is
+// due (0: never). Members and conditions that are not ours are kept.
+func (s *Snapshot) Status(o Outcome, selector string, now time.Time) (*v1beta1.CloneSetStatus, time.Duration) {
+	spec, old := &s.Set.Spec, &s.Set.Status
+	status := old.DeepCopy()
+	replicas := ptr.Deref(spec.Replicas, 1)
+	status.ObservedGeneration = s.Set.Generation
+	status.UpdateRevision = s.Update.Name
+	status.CurrentRevision = s.Current.Name
+	status.CollisionCount = ptr.To(s.CollisionCount)
+	status.LabelSelector = selector
+	s.countInto(status, now)
+	status.ExpectedUpdatedReplicas = replicas
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
+		// The numbers were resolved before: there is no plan without them.
+		if p, err := rollout.Partition(r.Partition, int(replicas)); err == nil {
+			status.ExpectedUpdatedReplicas = replicas - int32(p)
+		}
+	}
+	if s.isPromoted(status, replicas) {
+		status.CurrentRevision = s.Update.Name
+	}
+	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
+	c.failed(v1beta1.CloneSetConditionFailedScale, o.ScaleFailure, o.ScaleRan)
+	c.failed(v1beta1.CloneSetConditionFailedUpdate, o.UpdateFailure, o.UpdateRan)
+	look := c.progressing(spec, status, old)
+	impossible := o.UpdateFailure != nil && o.UpdateFailure.Reason == ReasonInPlaceImpossible
+	if !o.UpdateRan && o.UpdateFailure == nil {
+		impossible = c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible)
+	}
+	c.summarise(spec, status, impossible)
+	status.Conditions = c.list
+	return status, look
+}
+
+func (s *Snapshot) countInto(status *v1beta1.CloneSetStatus, now time.Time) {
+	status.Replicas = int32(len(s.Pods))
+	status.ReadyReplicas, status.AvailableReplicas = 0, 0
+	status.UpdatedReplicas, status.UpdatedReadyReplicas, status.UpdatedAvailableReplicas = 0, 0, 0
+	for _, p := range s.Pods {
+		ready := pods.IsReady(p)
+		available := pods.IsAvailable(p, s.Set.Spec.MinReadySeconds, now)
+		addIf(&status.ReadyReplicas, ready)
+		addIf(&status.AvailableReplicas, available)
+		if pods.AtRevision(p, s.Update.Name) {
+			status.UpdatedReplicas++
+			addIf(&status.UpdatedReadyReplicas, ready)
+			addIf(&status.UpdatedAvailableReplicas, available)
+		}
+	}
+}
+
+func addIf(n *int32, counts bool) {
+	if counts {
+		*n++
+	}
+}
+
+// isPromoted says whether the update revision becomes the current one: all Pods are at it. Without Pods only a spec that
+// holds none back says so: a canary survives scaling to zero.
+func (s *Snapshot) isPromoted(status *v1beta1.CloneSetStatus, replicas int32) bool {
+	if status.UpdatedReplicas != replicas || status.Replicas != replicas {
+		return false
+	}
+	if replicas > 0 {
+		return true
+	}
+	r := s.Set.Spec.UpdateStrategy.RollingUpdate
+	return r == nil || r.Partition == nil || r.Partition.String() == "0" || r.Partition.String() == "0%"
+}
+
+// StalledStatus is the status of a set whose spec cannot be worked on.
+func StalledStatus(set *v1beta1.CloneSet, p *Problem, now time.Time) *v1beta1.CloneSetStatus {
+	status := set.Status.DeepCopy()
+	status.ObservedGeneration = set.Generation
+	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
+	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
+	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, p.Reason, p.Message)
+	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionFalse, p.Reason, "")
+	status.Conditions = c.list
+	return status
+}
+
+// conditions edits a list of conditions.
+type conditions struct {
+	list []v1beta1.CloneSetCondition
+	now  metav1.Time
+}
+
+func (c *conditions) get(t v1beta1.CloneSetConditionType) *v1beta1.CloneSetCondition {
+	for i := range c.list {
+		if c.list[i].Type == t {
+			return &c.list[i]
+		}
+	}
+	return nil
+}
+
+func (c *conditions) hasReason(t v1beta1.CloneSetConditionType, reason string) bool {
+	old := c.get(t)
+	return old != nil && old.Status == corev1.ConditionTrue && old.Reason == reason
+}
+
+// set leaves a condition untouched that says the same already. The transition time changes with the status, the update
+// time with status or reason.
+func (c *conditions) set(t v1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason, message string) {
+	old := c.get(t)
+	if old == nil {
+		c.list = append(c.list, v1beta1.CloneSetCondition{
+			Type: t, Status: status, Reason: reason, Message: message, LastUpdateTime: c.now, LastTransitionTime: c.now,
+		})
+		return
+	}
+	if old.Status == status && old.Reason == reason {
+		old.Message = message
+		return
+	}
+	if old.Status != status {
+		old.LastTransitionTime = c.now
+	}
+	old.Status, old.Reason, old.Message, old.LastUpdateTime = status, reason, message, c.now
+}
+
+func (c *conditions) remove(t v1beta1.CloneSetConditionType) {
+	c.list = slices.DeleteFunc(c.list, func(o v1beta1.CloneSetCondition) bool { return o.Type == t })
+}
+
+// failed is True while syncs of the kind fail, and turns False with the first that does not. It does not appear before
+// the first failure.
+func (c *conditions) failed(t v1beta1.CloneSetConditionType, failure *Problem, ran bool) {
+	switch old := c.get(t); {
+	case failure != nil:
+		c.set(t, corev1.ConditionTrue, failure.Reason, failure.Message)
+	case ran && old != nil && old.Status != corev1.ConditionFalse:
+		c.set(t, corev1.ConditionFalse, ReasonSucceeded, "")
+	}
+}
+
+// progressing keeps the clock of the rollout: while it goes on, the update time is when progress was last seen.
+func (c *conditions) progressing(spec *v1beta1.CloneSetSpec, status, old *v1beta1.CloneSetStatus) time.Duration {
+	const t = v1beta1.CloneSetConditionTypeProgressing
+	if spec.ProgressDeadlineSeconds == nil || *spec.ProgressDeadlineSeconds == math.MaxInt32 {
+		c.remove(t)
+		return 0
+	}
+	replicas := ptr.Deref(spec.Replicas, 1)
+	newRevision := status.UpdateRevision != old.UpdateRevision
+	switch {
+	case status.CurrentRevision == status.UpdateRevision && status.Replicas == replicas &&
+		status.UpdatedReplicas == replicas && status.UpdatedAvailableReplicas == replicas:
+		c.set(t, corev1.ConditionTrue, ReasonAvailable, "CloneSet is available")
+	case isPaused(spec):
+		c.set(t, corev1.ConditionTrue, ReasonPaused, "CloneSet is paused")
+	case status.ExpectedUpdatedReplicas < replicas && status.ExpectedUpdatedReplicas <= status.UpdatedAvailableReplicas:
+		c.set(t, corev1.ConditionTrue, ReasonPartitionAvailable, "CloneSet has been paused due to partition ready")
+	default:
+		return c.clock(*spec.ProgressDeadlineSeconds, newRevision, newRevision || hasProgress(status, old, replicas), status.UpdateRevision)
+	}
+	return 0
+}
+
+func (c *conditions) clock(deadlineSeconds int32, newRevision, progress bool, revision string) time.Duration {
+	const t = v1beta1.CloneSetConditionTypeProgressing
+	deadline := time.Duration(deadlineSeconds) * time.Second
+	old := c.get(t)
+	if old != nil && !newRevision {
+		over := old.Reason == ReasonUpdated && !progress && !old.LastUpdateTime.IsZero() && old.LastUpdateTime.Add(deadline).Before(c.now.Time)
+		if over || old.Reason == ReasonDeadlineExceeded {
+			c.set(t, corev1.ConditionFalse, ReasonDeadlineExceeded, "CloneSet revision "+revision+" has timed out progressing")
+			return 0
+		}
+	}
+	c.set(t, corev1.ConditionTrue, ReasonUpdated, "CloneSet is progressing")
+	current := c.get(t)
+	if progress || current.LastUpdateTime.IsZero() {
+		current.LastUpdateTime = c.now
+	}
+	// A second more, because it is over only strictly after the deadline.
+	return max(current.LastUpdateTime.Add(deadline).Sub(c.now.Time), 0) + time.Second
+}
+
+func hasProgress(status, old *v1beta1.CloneSetStatus, replicas int32) bool {
+	distance := func(n int32) int32 { return max(n-replicas, replicas-n) }
+	return status.UpdatedReplicas > old.UpdatedReplicas ||
+		status.UpdatedReadyReplicas > old.UpdatedReadyReplicas ||
+		status.UpdatedAvailableReplicas > old.UpdatedAvailableReplicas ||
+		status.AvailableReplicas > old.AvailableReplicas ||
+		distance(status.Replicas) < distance(old.Replicas)
+}
+
+// summarise sets the conditions that generic tools read.
+func (c *conditions) summarise(spec *v1beta1.CloneSetSpec, status *v1beta1.CloneSetStatus, impossible bool) {
+	replicas := ptr.Deref(spec.Replicas, 1)
+	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
+		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= status.ExpectedUpdatedReplicas)
+	stalled, reason, message := false, ReasonNotStalled, ""
+	switch p := c.get(v1beta1.CloneSetConditionTypeProgressing); {
+	case impossible:
+		stalled, reason = true, ReasonInPlaceImpossible
+		if f := c.get(v1beta1.CloneSetConditionFailedUpdate); f != nil {
+			message = f.Message
+		}
+	case p != nil && p.Reason == ReasonDeadlineExceeded:
+		stalled, reason, message = true, ReasonDeadlineExceeded, p.Message
+	}
+	c.set(v1beta1.CloneSetConditionStalled, truth(stalled), reason, message)
+	goingOn := ReasonReconciling
+	if ready {
+		goingOn = ReasonReady
+	} else if stalled {
+		goingOn = reason
+	}
+	c.set(v1beta1.CloneSetConditionReady, truth(ready), goingOn, "")
+	c.set(v1beta1.CloneSetConditionReconciling, truth(!ready && !stalled), goingOn, "")
+}
+
+func truth(b bool) corev1.ConditionStatus {
+	if b {
+		return corev1.ConditionTrue
+	}
+	return corev1.ConditionFalse
+}
