@@ -7,23 +7,24 @@ import (
 	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 const (
 	notReadyAnnotation = annotationPrefix + "not-ready"
-	// outageHolder holds the lease of a node that is down. The simulator leaves a node alone, with all its Pods,
-	// while another one holds its lease.
-	outageHolder = "outage"
-	outageReason = "SimulatedOutage"
-	leaseSeconds = 40
-	renewEvery   = 10 * time.Second
-	settle       = 300 * time.Millisecond
+	// nodeLabel is by what the simulator knows its nodes. One that loses the value is left alone with all its Pods:
+	// its lease runs out, its Pods neither start nor change nor end.
+	nodeLabel     = annotationPrefix + "node"
+	labelUp       = "true"
+	labelDown     = "down"
+	outageReason  = "SimulatedOutage"
+	outageMessage = "told to fail by an annotation"
+	// settle is how long the simulator may take to see that it lost a node. It would repair what is marked before.
+	settle  = 500 * time.Millisecond
+	recheck = 10 * time.Second
 )
 
 // reconcileNode lets a node fail while its annotation asks for that, and gives it back to the simulator afterwards.
@@ -35,48 +36,31 @@ func (s *support) reconcileNode(ctx context.Context, key, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading node %s: %w", name, err)
 	}
-	down := node.Annotations[notReadyAnnotation] == "true"
-	if !down && readyReason(node) != outageReason {
+	switch down := node.Annotations[notReadyAnnotation] == "true"; {
+	case down && node.Labels[nodeLabel] == labelUp:
+		return s.label(ctx, name, labelDown)
+	case !down && node.Labels[nodeLabel] == labelDown:
+		return s.label(ctx, name, labelUp)
+	case !down || node.Labels[nodeLabel] != labelDown:
 		return nil
 	}
-	leases := s.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the lease of node %s: %w", name, err)
-	}
-	taken := hold(lease, down, metav1.NowMicro())
-	if taken {
-		if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("writing the lease of node %s: %w", name, err)
+	if readyReason(node) != outageReason {
+		if err := s.markDown(ctx, node); err != nil {
+			return err
 		}
-	}
-	if !down {
-		return nil
-	}
-	if err := s.markDown(ctx, node); err != nil {
-		return err
-	}
-	if taken {
-		// The simulator would make the Pods ready again before it sees that it lost the lease.
 		s.queue.AddAfter(key, settle)
 		return nil
 	}
-	s.queue.AddAfter(key, renewEvery)
+	s.queue.AddAfter(key, recheck)
 	return s.markPods(ctx, name)
 }
 
-// hold takes the lease for the outage or gives it back, and says whether that changes it.
-func hold(lease *coordinationv1.Lease, down bool, now metav1.MicroTime) bool {
-	ours := ptr.Deref(lease.Spec.HolderIdentity, "") == outageHolder
-	if !down {
-		lease.Spec.HolderIdentity = nil
-		return ours
+func (s *support) label(ctx context.Context, node, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, nodeLabel, value)
+	if _, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("labelling node %s: %w", node, err)
 	}
-	if ours && now.Sub(lease.Spec.RenewTime.Time) < renewEvery/2 {
-		return false
-	}
-	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = ptr.To(outageHolder), ptr.To(int32(leaseSeconds)), &now
-	return true
+	return nil
 }
 
 func readyReason(node *corev1.Node) string {
@@ -89,12 +73,9 @@ func readyReason(node *corev1.Node) string {
 }
 
 func (s *support) markDown(ctx context.Context, node *corev1.Node) error {
-	if readyReason(node) == outageReason {
-		return nil
-	}
 	now := metav1.Now()
 	raw, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: outageReason, Message: "told to fail by an annotation",
+		Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: outageReason, Message: outageMessage,
 		LastHeartbeatTime: now, LastTransitionTime: now,
 	}}}})
 	if err != nil {
