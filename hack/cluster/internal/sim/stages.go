@@ -30,8 +30,8 @@ type stage struct {
 	when []string
 	// delay and jitter are jq expressions that give a duration or a point in time; the pause is drawn between the two.
 	delay, jitter string
-	// status is the template of the patch of the status; there is none without it.
-	status string
+	// patch is the template of a patch of the status subresource; there is none without it.
+	patch  string
 	remove bool
 }
 
@@ -54,21 +54,22 @@ const (
 
 func stages() []stage {
 	return []stage{
-		{name: "status", kind: "Pod", weight: first, when: []string{alive, `work != ""`}, delay: startDelay, jitter: startJitter, status: pod("status.tmpl")},
-		{name: "exit", kind: "Pod", weight: second, when: []string{alive, `exiting != []`}, delay: exitDelay, status: pod("exit.tmpl")},
+		{name: "status", kind: "Pod", weight: first, when: []string{alive, `work != ""`}, delay: startDelay, jitter: startJitter, patch: pod("status.tmpl")},
+		{name: "exit", kind: "Pod", weight: second, when: []string{alive, `exiting != []`}, delay: exitDelay, patch: pod("exit.tmpl")},
 		{name: "pull-backoff", kind: "Pod", weight: second, when: []string{alive,
-			`any(known[]; .state.waiting.reason == "ErrImagePull")`}, delay: `"1s"`, status: pod("backoff.tmpl")},
+			`any(known[]; .state.waiting.reason == "ErrImagePull")`}, delay: `"1s"`, patch: pod("backoff.tmpl")},
+		// Without a grace period the server removes the Pod itself, and a late delete could meet the next Pod of that name.
 		{name: "delete", kind: "Pod", weight: first, when: []string{
-			`.metadata.deletionTimestamp != null`, `(.metadata.finalizers // []) == []`},
+			`.metadata.deletionTimestamp != null`, `(.metadata.finalizers // []) == []`, `(.metadata.deletionGracePeriodSeconds // 0) > 0`},
 			delay: terminationDelay, jitter: terminationJitter, remove: true},
 		// Finalizers keep the Pod; its containers end all the same, and the server removes it with the last finalizer.
 		{name: "terminate", kind: "Pod", weight: first, when: []string{
 			`.metadata.deletionTimestamp != null`, `(.metadata.finalizers // []) != []`,
 			`(.metadata.deletionGracePeriodSeconds // 0) > 0 or any(known[]; .state.terminated == null)`},
-			delay: terminationDelay, jitter: terminationJitter, status: pod("terminate.tmpl"), remove: true},
+			delay: terminationDelay, jitter: terminationJitter, patch: pod("terminate.tmpl"), remove: true},
 		// kwok plays a delayed stage although the Pod has changed since, unless another stage takes its place.
 		{name: "idle", kind: "Pod", weight: last},
-		{name: "node-ready", kind: "Node", weight: first, when: []string{`condition("Ready").status != "True"`}, status: read("node.tmpl")},
+		{name: "node-ready", kind: "Node", weight: first, when: []string{`condition("Ready").status != "True"`}, patch: read("node.tmpl")},
 	}
 }
 
@@ -105,8 +106,8 @@ func (s stage) object() object {
 		spec["delay"] = delay
 	}
 	steps := []object{}
-	if s.status != "" {
-		steps = append(steps, object{"patch": object{"subresource": "status", "root": "status", "template": s.status}})
+	if s.patch != "" {
+		steps = append(steps, object{"patch": object{"subresource": "status", "template": s.patch}})
 	}
 	if s.remove {
 		steps = append(steps, object{"delete": true})
