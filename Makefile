@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Libraries that take part in the version want it to begin like v1.2.3.
+VERSION   ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.0.0-$$(git rev-parse --short HEAD 2>/dev/null || echo unknown))
 BIN       := $(CURDIR)/bin
 DIR       ?= $(CURDIR)/.cluster/dev
 SIM_NODES ?= 10

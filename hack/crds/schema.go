@@ -32,11 +32,28 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 				s.Pattern = percent
 				s.Minimum = ptr.To(0.0)
 			}
+			boundSelector(s)
 			if s.Format == "date-time" {
 				s.Nullable = true
 			}
 		})
 	}
+}
+
+// Bounds that let the API server estimate the cost of rules about labels. Values have 63 characters at most anyway.
+const (
+	maxMatchLabels = 100
+	maxLabelValue  = 63
+)
+
+func boundSelector(s *apiextensionsv1.JSONSchemaProps) {
+	labels, ok := s.Properties["matchLabels"]
+	if !ok || labels.AdditionalProperties == nil || labels.AdditionalProperties.Schema == nil {
+		return
+	}
+	labels.MaxProperties = ptr.To(int64(maxMatchLabels))
+	labels.AdditionalProperties.Schema.MaxLength = ptr.To(int64(maxLabelValue))
+	s.Properties["matchLabels"] = labels
 }
 
 // conversion names the webhook-server. Versions of a BroadcastJob differ in nothing but their name.
@@ -56,32 +73,43 @@ func conversion(kind string) *apiextensionsv1.CustomResourceConversion {
 }
 
 // openTemplate makes one node of a template as lenient as the built-in workloads are. A default of the schema would
-// write a field that the client did not send, so only those stay that identify the items of a list.
+// write a field that the client did not send, so only those stay that identify the items of a list; the items' keys
+// must have one, and cannot be null.
 func openTemplate(s *apiextensionsv1.JSONSchemaProps) {
 	if s.Type == "object" && s.AdditionalProperties == nil {
 		s.XPreserveUnknownFields = ptr.To(true)
 	}
-	var keys []string
 	if s.Items != nil && s.Items.Schema != nil {
-		keys = s.XListMapKeys
+		relaxMembers(s.Items.Schema, s.XListMapKeys)
 	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		relaxMembers(s.AdditionalProperties.Schema, nil)
+	}
+	for _, name := range sortedNames(s.Properties) {
+		p := s.Properties[name]
+		relaxMembers(&p, nil)
+		s.Properties[name] = p
+	}
+}
+
+func relaxMembers(s *apiextensionsv1.JSONSchemaProps, keys []string) {
 	for name, p := range s.Properties {
-		if !slices.Contains(s.Required, name) && p.Type != "" && p.Default == nil {
-			p.Nullable = true
-			s.Properties[name] = p
+		if slices.Contains(keys, name) {
+			continue
 		}
+		p.Default = nil
+		p.Nullable = p.Type != "" && !slices.Contains(s.Required, name)
+		s.Properties[name] = p
 	}
-	if len(keys) > 0 {
-		return
+}
+
+func sortedNames(properties map[string]apiextensionsv1.JSONSchemaProps) []string {
+	names := make([]string, 0, len(properties))
+	for name := range properties {
+		names = append(names, name)
 	}
-	for name, p := range s.Properties {
-		// The protocol of a port is the only key of a list that has a default.
-		if p.Default != nil && name != "protocol" {
-			p.Default = nil
-			p.Nullable = !slices.Contains(s.Required, name)
-			s.Properties[name] = p
-		}
-	}
+	slices.Sort(names)
+	return names
 }
 
 // isTemplate says whether a node is a Pod template, a claim template, or holds the containers of one.
@@ -112,12 +140,7 @@ func isVolume(s *apiextensionsv1.JSONSchemaProps) bool {
 func walk(s *apiextensionsv1.JSONSchemaProps, inTemplate bool, visit func(*apiextensionsv1.JSONSchemaProps, bool)) {
 	inTemplate = inTemplate || isTemplate(s) || isContainer(s) || isVolume(s)
 	visit(s, inTemplate)
-	names := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range sortedNames(s.Properties) {
 		p := s.Properties[name]
 		walk(&p, inTemplate, visit)
 		s.Properties[name] = p

@@ -52,10 +52,10 @@ type CloneSetList struct {
 // CloneSetSpec is what is wanted of a CloneSet.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || self.progressDeadlineSeconds == 2147483647 || self.progressDeadlineSeconds > (has(self.minReadySeconds) ? self.minReadySeconds : 0)",message="must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds"
-// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.restartPolicy) || self.template.spec.restartPolicy == ” || self.template.spec.restartPolicy == 'Always'",message="must be Always",fieldPath=".template.spec.restartPolicy"
+// +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.restartPolicy) || size(self.template.spec.restartPolicy) == 0 || self.template.spec.restartPolicy == 'Always'",message="must be Always",fieldPath=".template.spec.restartPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.spec) || !has(self.template.spec.activeDeadlineSeconds)",message="must not be set: Pods of a CloneSet run until they are deleted",fieldPath=".template.spec.activeDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.selector.matchLabels) || has(self.template.metadata) && has(self.template.metadata.labels) && self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])",message="must hold the labels of spec.selector.matchLabels",fieldPath=".template.metadata.labels"
-// +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || !(self.updateStrategy.rollingUpdate.maxUnavailable in [0, '0%']) || (has(self.updateStrategy.rollingUpdate.maxSurge) && !(self.updateStrategy.rollingUpdate.maxSurge in [0, '0%']))",message="maxUnavailable and maxSurge must not both be 0: no Pod could ever be updated",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable"
+// +kubebuilder:validation:XValidation:rule="(has(self.replicas) && self.replicas == 0) || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || !(self.updateStrategy.rollingUpdate.maxUnavailable == 0 || self.updateStrategy.rollingUpdate.maxUnavailable == '0%') || (has(self.updateStrategy.rollingUpdate.maxSurge) && !(self.updateStrategy.rollingUpdate.maxSurge == 0 || self.updateStrategy.rollingUpdate.maxSurge == '0%'))",message="maxUnavailable and maxSurge must not both be 0: no Pod could ever be updated",fieldPath=".updateStrategy.rollingUpdate.maxUnavailable"
 type CloneSetSpec struct {
 	// Replicas is the number of Pods wanted. Default 1.
 	// +kubebuilder:validation:Minimum=0
@@ -143,7 +143,7 @@ const (
 
 // RollingUpdateCloneSetStrategy holds the parameters of rolling updates.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.podUpdatePolicy) && self.podUpdatePolicy == 'InPlaceOnly') || !has(self.maxSurge) || self.maxSurge in [0, '0%']",message="must be 0 with podUpdatePolicy InPlaceOnly",fieldPath=".maxSurge"
+// +kubebuilder:validation:XValidation:rule="!(has(self.podUpdatePolicy) && self.podUpdatePolicy == 'InPlaceOnly') || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",message="must be 0 with podUpdatePolicy InPlaceOnly",fieldPath=".maxSurge"
 type RollingUpdateCloneSetStrategy struct {
 	// Partition is the number of Pods to keep at the old revision: a number, or a percentage of replicas, rounded up.
 	// Default 0.
