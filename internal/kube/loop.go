@@ -35,7 +35,7 @@ const (
 	maxBackoff = 5 * time.Minute
 	// A key that many events concern is worked on for at most a fourth of the time.
 	paceFactor = 3
-	minPace    = 2 * time.Millisecond
+	minPace    = 10 * time.Millisecond
 	maxPace    = 250 * time.Millisecond
 )
 
@@ -125,7 +125,7 @@ func (l *Loop) ShutDown() { l.queue.ShutDown() }
 
 func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
 	defer l.queue.Done(key)
-	log := logr.FromContextOrDiscard(ctx).WithValues("kind", l.name, "object", key.String())
+	log := logr.FromContextOrDiscard(ctx).WithValues(l.name, key.String())
 	start := l.clock.Now()
 	again, err := l.protected(logr.NewContext(ctx, log), key)
 	l.setPace(key, l.clock.Since(start))

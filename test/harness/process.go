@@ -17,7 +17,7 @@ func (c *Cluster) StartController(t testing.TB, component, namespace string, arg
 	}
 	p, err := c.Start(component, dir, append([]string{
 		"--kubeconfig", kubeconfig, "--namespace", namespace, "--leader-elect=false",
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "-v=4",
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address=0", "-v=4",
 	}, args...)...)
 	if err != nil {
 		t.Fatalf("starting %s: %v", component, err)

@@ -21,7 +21,7 @@ import (
 
 // controllerFlags keep one controller of a test apart from all others.
 func controllerFlags(kubeconfig, namespace string, more ...string) []string {
-	return append([]string{"--kubeconfig", kubeconfig, "--namespace", namespace, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, more...)
+	return append([]string{"--kubeconfig", kubeconfig, "--namespace", namespace, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address=0"}, more...)
 }
 
 func (e *env) start(kubeconfig string, flags ...string) *localcluster.Process {
