@@ -42,7 +42,7 @@ func compile(ctx context.Context, sources fs.FS, set Set, dir string, out io.Wri
 		return err
 	}
 	defer os.RemoveAll(src)
-	fmt.Fprintln(out, "Compiling Kubernetes and the node simulator: about 12 minutes on two cores, once.")
+	fmt.Fprintln(out, "Compiling Kubernetes and the node simulator: 10 to 15 minutes on two cores the first time, seconds afterwards.")
 	programs := []program{
 		{label: "Kubernetes " + KubernetesVersion, module: src, pkg: "./kube", output: set.Kube},
 		{label: "node simulator", module: filepath.Join(src, "kwok"), pkg: kwokPackage, output: set.Kwok},

@@ -2,13 +2,12 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
-
-	"crypto/tls"
 
 	"github.com/flotilla-k8s/flotilla/hack/cluster/internal/sim"
 	"github.com/flotilla-k8s/flotilla/hack/cluster/internal/state"

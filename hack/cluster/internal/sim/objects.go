@@ -1,6 +1,10 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/flotilla-k8s/flotilla/hack/cluster/internal/binaries"
+)
 
 const (
 	// nodeLabel marks the nodes that are simulated.
@@ -34,7 +38,7 @@ func Node(i int) object {
 			"addresses": []object{{"type": "InternalIP", "address": nodeIP(i)}, {"type": "Hostname", "address": name}},
 			"nodeInfo": object{
 				"architecture": "amd64", "operatingSystem": "linux", "osImage": "simulated", "kernelVersion": "simulated",
-				"containerRuntimeVersion": "containerd://simulated", "kubeletVersion": "v1.37.2", "kubeProxyVersion": "",
+				"containerRuntimeVersion": "containerd://simulated", "kubeletVersion": "v" + binaries.KubernetesVersion, "kubeProxyVersion": "",
 				"machineID": name, "systemUUID": name, "bootID": name,
 			},
 		},
