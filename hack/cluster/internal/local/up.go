@@ -42,6 +42,8 @@ func Up(ctx context.Context, dir string, o state.Options, set binaries.Set, out 
 		}
 		c, loadErr := state.Load(string(l))
 		if loadErr != nil || c == nil {
+			// Nothing was started; the folder stays if it was not empty before.
+			_ = os.Remove(string(l))
 			return errors.Join(err, loadErr)
 		}
 		// The caller's Ctrl-C must not keep the half-started cluster alive.
