@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
-// parallel bounds the requests of one sync that are under way at a time.
-const parallel = 32
+// defaultParallel bounds the requests of one sync that are under way at a time.
+const defaultParallel = 32
 
 // applying carries out one plan.
 type applying struct {
@@ -88,7 +88,7 @@ func isPassing(err error) bool {
 
 // ownership releases Pods that do not match any more, their claims with them, and takes back those that do again.
 func (a *applying) ownership(ctx context.Context) error {
-	err := kube.ForEach(len(a.plan.Release), parallel, func(i int) error {
+	err := kube.ForEach(len(a.plan.Release), a.parallel, func(i int) error {
 		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, a.plan.Release[i], withoutOwner(a.plan.Release[i], a.s).Build())
 		return err
 	})
@@ -100,7 +100,7 @@ func (a *applying) ownership(ctx context.Context) error {
 	if getErr != nil || fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
 		return errors.Join(err, getErr)
 	}
-	return errors.Join(err, kube.ForEach(len(a.plan.Adopt), parallel, func(i int) error { return a.adopt(ctx, a.plan.Adopt[i]) }))
+	return errors.Join(err, kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error { return a.adopt(ctx, a.plan.Adopt[i]) }))
 }
 
 func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
@@ -146,7 +146,7 @@ func (a *applying) handleClaims(ctx context.Context) error {
 // refresh returns whether the lifecycle or the hash of any Pod was moved on.
 func (a *applying) refresh(ctx context.Context) bool {
 	var moved atomic.Bool
-	err := kube.ForEach(len(a.plan.Refresh), parallel, func(i int) error {
+	err := kube.ForEach(len(a.plan.Refresh), a.parallel, func(i int) error {
 		r := a.plan.Refresh[i]
 		if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, r.Pod, r.Step.Patch); err != nil {
 			if apierrors.IsNotFound(err) {
@@ -164,7 +164,7 @@ func (a *applying) refresh(ctx context.Context) bool {
 }
 
 func (a *applying) cancel(ctx context.Context) {
-	a.note(kube.ForEach(len(a.plan.Cancel), parallel, func(i int) error {
+	a.note(kube.ForEach(len(a.plan.Cancel), a.parallel, func(i int) error {
 		return a.send(ctx, a.plan.Cancel[i].Pod, a.plan.Cancel[i].Patches)
 	}))
 }
@@ -189,7 +189,7 @@ func (a *applying) scale(ctx context.Context) bool {
 	if created > 0 {
 		return true
 	}
-	err = kube.ForEach(len(a.plan.Delete), parallel, func(i int) error {
+	err = kube.ForEach(len(a.plan.Delete), a.parallel, func(i int) error {
 		return a.delete(ctx, a.plan.Delete[i], EventSuccessfulDelete, EventFailedDelete)
 	})
 	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, err)
@@ -209,7 +209,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return kube.SlowStart(n, parallel, func(i int) error {
+	return kube.SlowStart(n, a.parallel, func(i int) error {
 		r := a.s.Update
 		if i < a.plan.CreateOld {
 			r = a.s.Current
@@ -357,7 +357,7 @@ func (a *applying) update(ctx context.Context) {
 		a.outcome.UpdateFailure = &Problem{Reason: ReasonInPlaceImpossible, Message: impossible[0].Error()}
 		a.reportImpossible(impossible[0])
 	}
-	err := kube.ForEach(len(a.plan.Update), parallel, func(i int) error {
+	err := kube.ForEach(len(a.plan.Update), a.parallel, func(i int) error {
 		u := a.plan.Update[i]
 		err := a.updatePod(ctx, u)
 		if apierrors.IsNotFound(err) {

@@ -32,6 +32,8 @@ type Controller struct {
 	writer  *kube.Writer
 	loop    *kube.Loop
 	metrics *metrics
+	// parallel bounds the requests of one sync that are under way at a time.
+	parallel int
 	// random returns a number below its argument.
 	random func(int) int
 
@@ -51,7 +53,7 @@ const gateDelay = 25 * time.Millisecond
 // New builds the controller.
 func New(env *app.Env) (app.Runnable, error) {
 	c := &Controller{
-		env: env, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN,
+		env: env, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN, parallel: defaultParallel,
 		limits: map[types.UID]int{}, named: map[types.UID]sets.Set[string]{},
 	}
 	c.loop = kube.NewLoop("cloneset", env.Clock, c.sync)

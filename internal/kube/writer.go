@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +29,7 @@ type Writer struct {
 // writable is what the typed clients have in common.
 type writable[T metav1.Object] interface {
 	Create(ctx context.Context, object T, o metav1.CreateOptions) (T, error)
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
 	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
 	Patch(ctx context.Context, name string, t types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (T, error)
 }
@@ -78,12 +81,48 @@ func (w *Writer) DeleteRevision(ctx context.Context, owner types.UID, r *appsv1.
 
 func create[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) (T, error) {
 	created, err := client.Create(ctx, object, metav1.CreateOptions{})
+	if isUnanswered(err) {
+		created, err = afterLostAnswer(ctx, client, object, err)
+	}
 	if err != nil {
 		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
 	g.Wrote(owner, store, created.GetResourceVersion())
 	logr.FromContextOrDiscard(ctx).V(2).Info("created", "kind", kind, "name", created.GetName())
 	return created, nil
+}
+
+// isUnanswered says whether a request may have been carried out although it failed.
+func isUnanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// lookBack bounds the question whether an unanswered request was carried out.
+const lookBack = 5 * time.Second
+
+// afterLostAnswer looks whether the object was created all the same: its name was drawn for it, so that nobody but this
+// request can have created it. Otherwise the next sync might create another one before the caches show this one.
+func afterLostAnswer[T metav1.Object](ctx context.Context, client writable[T], object T, lost error) (T, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookBack)
+	defer cancel()
+	found, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err != nil || !metav1.IsControlledBy(found, ownerOf(object)) {
+		return object, lost
+	}
+	return found, nil
+}
+
+// ownerOf is the controller of an object, as far as a comparison of UIDs needs it.
+func ownerOf(object metav1.Object) metav1.Object {
+	owner := &metav1.ObjectMeta{}
+	if r := metav1.GetControllerOfNoCopy(object); r != nil {
+		owner.UID = r.UID
+	}
+	return owner
 }
 
 func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {

@@ -1,0 +1,491 @@
+package cloneset
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Tests with a number carry out the scenario of that number.
+
+func TestScenario1CreatedPodsCarryTheirIdentity(t *testing.T) {
+	f := newFixture(t)
+	f.create(5)
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	require.Len(t, f.active(), 5)
+	for _, p := range f.active() {
+		id := p.Labels[pub.CloneSetInstanceIDKey]
+		require.Len(t, id, 5)
+		require.Equal(t, setName+"-"+id, p.Name)
+		require.Equal(t, "PreparingNormal", p.Labels[pub.LifecycleStateKey])
+		require.Equal(t, f.set().Status.UpdateRevision, p.Labels[pub.ControllerRevisionHashKey])
+		require.True(t, strings.HasSuffix(p.Labels[pub.ControllerRevisionHashKey], "-"+p.Labels[pub.PodTemplateHashKey]))
+		require.True(t, pods.HasGate(p, pub.InPlaceUpdateReady) && pods.HasGate(p, pub.KruisePodReady))
+		require.True(t, metav1.IsControlledBy(p, f.set()))
+		require.Equal(t, corev1.PullAlways, p.Spec.Containers[0].ImagePullPolicy)
+	}
+	f.rest()
+	for _, p := range f.active() {
+		require.Equal(t, "Normal", p.Labels[pub.LifecycleStateKey])
+	}
+	s := f.set().Status
+	require.EqualValues(t, 5, s.Replicas)
+	require.EqualValues(t, 5, s.UpdatedReplicas)
+	require.Equal(t, s.CurrentRevision, s.UpdateRevision)
+	require.Equal(t, map[string]int{"create pods": 5, "create controllerrevisions": 1, "patch/status pods": 5, "patch/status clonesets": f.writes["patch/status clonesets"]}, f.writes)
+}
+
+func TestScenario2AnUnschedulablePodStaysPreparingNormal(t *testing.T) {
+	f := newFixture(t)
+	f.create(1, func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "web", "unschedulable": "yes"} })
+	f.rest()
+	require.Equal(t, "PreparingNormal", f.active()[0].Labels[pub.LifecycleStateKey])
+	require.EqualValues(t, 1, f.set().Status.Replicas)
+	require.EqualValues(t, 0, f.set().Status.ReadyReplicas)
+}
+
+func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T) {
+	f := newFixture(t)
+	quota := 3
+	attempts := 0
+	f.before = func(verb, resource, name string) error {
+		if verb != "create" || resource != resourcePods {
+			return nil
+		}
+		attempts++
+		if quota--; quota < 0 {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, fmt.Errorf("exceeded quota"))
+		}
+		return nil
+	}
+	f.create(10)
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.Error(t, err)
+	require.Equal(t, 7, attempts)
+	require.Len(t, f.active(), 3)
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, ReasonFailedCreate, c.Reason)
+	require.NotContains(t, c.Message, "\n")
+
+	quota = 100
+	f.rest()
+	require.Len(t, f.active(), 10)
+	c = f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionFalse, c.Status)
+	require.Equal(t, ReasonSucceeded, c.Reason)
+}
+
+func (f *fixture) revisionNumbers() map[string]int64 {
+	out := map[string]int64{}
+	for _, o := range f.objects[resourceRevisions] {
+		out[o.GetName()] = o.(*appsv1.ControllerRevision).Revision
+	}
+	return out
+}
+
+func TestScenario5ARollbackRenewsTheOldRevision(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	first := f.set().Status.UpdateRevision
+	f.edit(image("b"))
+	f.rest()
+	second := f.set().Status.UpdateRevision
+	f.edit(image("a"))
+	f.rest()
+	require.Equal(t, first, f.set().Status.UpdateRevision)
+	require.Equal(t, map[string]int64{first: 3, second: 2}, f.revisionNumbers())
+}
+
+func TestScenario6HistoryKeepsTheLimit(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, func(s *v1beta1.CloneSet) { s.Spec.RevisionHistoryLimit = ptr.To(int32(2)) })
+	for _, i := range []string{"b", "c", "d", "e"} {
+		f.edit(image(i))
+		f.rest()
+	}
+	require.Len(t, f.revisionNumbers(), 3)
+}
+
+func TestScenario7AForeignRevisionOfTheNameCountsACollision(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	name := f.set().Status.UpdateRevision
+	g := newFixture(t)
+	g.put(resourceRevisions, &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "foreign"},
+		Data:       runtime.RawExtension{Raw: []byte(`{"x":1}`)},
+	})
+	g.start(1)
+	require.EqualValues(t, 1, *g.set().Status.CollisionCount)
+	require.NotEqual(t, name, g.set().Status.UpdateRevision)
+	require.Len(t, g.active(), 1)
+}
+
+func TestScenario8ARevisionOfTheSameMeaningIsTheSame(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	name := f.set().Status.UpdateRevision
+	r := f.objects[resourceRevisions][namespace+"/"+name].DeepCopyObject().(*appsv1.ControllerRevision)
+	r.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), `"creationTimestamp":null,`, `"annotations":{},`, 1))
+	require.Contains(t, string(r.Data.Raw), "annotations")
+	f.put(resourceRevisions, r)
+	before := len(f.history)
+	f.restart()
+	f.rest()
+	require.Len(t, f.history, before, "nothing is written")
+}
+
+func TestScenario9OtherFieldsMakeNoRevision(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	names := f.names()
+	f.edit(func(s *v1beta1.CloneSet) {
+		s.Labels = map[string]string{"x": "y"}
+		s.Spec.MinReadySeconds = 1
+		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	})
+	f.rest()
+	require.Len(t, f.revisionNumbers(), 1)
+	require.Equal(t, names, f.names())
+}
+
+func claimTemplate(s *v1beta1.CloneSet) {
+	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{"tier": "db"}}}}
+	s.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "other"}}
+}
+
+func TestScenario11EveryPodHasItsClaims(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate)
+	require.Len(t, f.objects[resourceClaims], 2)
+	for _, p := range f.active() {
+		id := p.Labels[pub.CloneSetInstanceIDKey]
+		claim := f.objects[resourceClaims][namespace+"/data-web-"+id]
+		require.NotNil(t, claim)
+		require.Equal(t, map[string]string{"tier": "db", "app": "web", pub.CloneSetInstanceIDKey: id}, claim.GetLabels())
+		require.True(t, metav1.IsControlledBy(claim, f.set()))
+		require.Equal(t, "data-web-"+id, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+		require.Len(t, p.Spec.Volumes, 2)
+		require.Equal(t, "other", p.Spec.Volumes[1].Name)
+	}
+}
+
+func scaleUnavailable(v string) edit {
+	return func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.Parse(v)) }
+}
+
+func TestScenario12CreationIsThrottled(t *testing.T) {
+	f := newFixture(t)
+	f.create(5, scaleUnavailable("2"))
+	f.rest()
+	require.Equal(t, []int{2, 4, 5}, f.counts)
+	require.Contains(t, strings.Join(f.events, "\n"), EventScaleUpLimited)
+}
+
+func TestScenario13NothingIsCreatedWithAScaleBudgetOfZero(t *testing.T) {
+	f := newFixture(t)
+	f.create(5, scaleUnavailable("0"))
+	f.rest()
+	require.Empty(t, f.active())
+}
+
+func TestScenario14ScaleInTakesAllAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.start(10)
+	f.edit(replicas(2))
+	f.pass()
+	require.Len(t, f.active(), 2)
+}
+
+func TestScenario15ScaleInTakesTheBrokenPodFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("1"), partition("3"))
+	f.edit(image("broken"))
+	f.rest()
+	require.Equal(t, "4a1broken", f.images())
+	f.edit(replicas(3))
+	f.pass()
+	require.Equal(t, "3a", f.images())
+}
+
+func TestScenario17OnePodPerNodeIsLeft(t *testing.T) {
+	f := newFixture(t)
+	f.start(6)
+	for i, p := range f.active() {
+		f.model.edit(p.Name, func(p *corev1.Pod) { p.Spec.NodeName = strings.Split("a a a b b c", " ")[i] })
+	}
+	f.edit(replicas(3))
+	f.rest()
+	nodes := map[string]bool{}
+	for _, p := range f.active() {
+		nodes[p.Spec.NodeName] = true
+	}
+	require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, nodes)
+}
+
+func TestScenario18DeletionCosts(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	costs := []string{"10", "-5", "+3"}
+	for i, p := range f.active() {
+		f.model.edit(p.Name, func(p *corev1.Pod) {
+			p.Annotations[corev1.PodDeletionCost] = costs[i]
+			p.Spec.NodeName = fmt.Sprint(i)
+		})
+	}
+	left := func() (out []string) {
+		for _, p := range f.active() {
+			out = append(out, p.Annotations[corev1.PodDeletionCost])
+		}
+		return out
+	}
+	f.edit(replicas(2))
+	f.rest()
+	require.ElementsMatch(t, []string{"10", "+3"}, left())
+	f.edit(replicas(1))
+	f.rest()
+	require.Equal(t, []string{"10"}, left())
+}
+
+func TestScenarios19And20TheSplitFollowsThePartition(t *testing.T) {
+	for _, c := range []struct {
+		partition            string
+		start                int32
+		first, second, third string
+		to, back             int32
+	}{
+		{"3", 5, "3a2b", "3a7b", "3a2b", 10, 5},
+		{"50%", 4, "2a2b", "5a5b", "2a1b", 10, 3},
+	} {
+		f := newFixture(t)
+		f.start(c.start, partition(c.partition))
+		f.edit(image("b"))
+		f.rest()
+		require.Equal(t, c.first, f.images())
+		f.edit(replicas(c.to))
+		f.rest()
+		require.Equal(t, c.second, f.images())
+		f.edit(replicas(c.back))
+		f.rest()
+		require.Equal(t, c.third, f.images())
+	}
+}
+
+func TestScenario21PodsThatAreReadyButNotAvailableAreFreeToGo(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 9999 })
+	f.edit(replicas(3))
+	f.pass()
+	require.Len(t, f.active(), 3)
+}
+
+func TestScenario22ScaleInAndRolloutInOneWrite(t *testing.T) {
+	f := newFixture(t)
+	f.start(10, unavailable("2"))
+	f.edit(replicas(6), image("b"))
+	f.rest()
+	require.GreaterOrEqual(t, f.fewest, 4)
+	require.Equal(t, "6b", f.images())
+}
+
+func TestScenario23ScaleOutAndRolloutInOneWrite(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("1"))
+	f.edit(replicas(6), image("b"))
+	f.pass()
+	require.Equal(t, "3a3b", f.images())
+	f.rest()
+	require.Equal(t, "6b", f.images())
+}
+
+func TestScenarios24And25LostPodsAreReplacedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	failed, deleted := f.names()[0], f.names()[1]
+	f.model.edit(failed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.deletePod(deleted)
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	require.Len(t, f.active(), 3)
+	require.Len(t, f.podList(), 5, "the failed Pod stays, and the deleted one is still terminating")
+	f.rest()
+	require.EqualValues(t, 3, f.set().Status.Replicas)
+}
+
+func (f *fixture) markDelete(name string) {
+	f.model.edit(name, func(p *corev1.Pod) { p.Labels[pub.SpecifiedDeleteKey] = "yes" })
+}
+
+func (f *fixture) breakPod(name string) {
+	f.model.edit(name, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "broken" })
+	f.settle()
+}
+
+func TestScenarios28To31SpecifiedDelete(t *testing.T) {
+	t.Run("28 a ready Pod waits for the broken one", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(5, unavailable("1"))
+		a, b := f.names()[0], f.names()[1]
+		f.breakPod(a)
+		f.markDelete(b)
+		f.rest()
+		require.Contains(t, f.names(), b)
+		f.model.edit(a, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a" })
+		f.settle()
+		f.rest()
+		require.NotContains(t, f.names(), b)
+		require.Len(t, f.active(), 5)
+	})
+	t.Run("29 with a surge the replacement comes first", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(5, unavailable("1"), surge("1"))
+		a, b := f.names()[0], f.names()[1]
+		f.breakPod(a)
+		f.markDelete(b)
+		f.pass()
+		require.Len(t, f.active(), 6)
+		require.Contains(t, f.names(), b)
+		f.rest()
+		require.NotContains(t, f.names(), b)
+		require.GreaterOrEqual(t, f.fewest, 4)
+	})
+	t.Run("30 a broken Pod goes at once", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(5, unavailable("1"), surge("1"))
+		a := f.names()[0]
+		f.breakPod(a)
+		f.markDelete(a)
+		f.pass()
+		require.NotContains(t, f.names(), a)
+	})
+	t.Run("31 a ready Pod goes at once within the budget", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(5, unavailable("2"), surge("1"))
+		a, b := f.names()[0], f.names()[1]
+		f.breakPod(a)
+		f.markDelete(b)
+		f.pass()
+		require.NotContains(t, f.names(), b)
+	})
+}
+
+func toDelete(names ...string) edit {
+	return func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.PodsToDelete = names }
+}
+
+func TestScenarios32And33PodsToDelete(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("1"))
+	x := f.names()[2]
+	f.edit(replicas(4), toDelete(x, "nosuch"))
+	f.rest()
+	require.Len(t, f.active(), 4)
+	require.NotContains(t, f.names(), x)
+	require.Empty(t, f.set().Spec.ScaleStrategy.PodsToDelete)
+	require.Contains(t, strings.Join(f.events, "\n"), "Warning PodsToDeleteNotFound nosuch")
+	require.NotContains(t, strings.Join(f.events, "\n"), "PodsToDeleteNotFound "+x)
+
+	f.watch()
+	two := f.names()[:2]
+	f.edit(toDelete(two...))
+	f.rest()
+	require.NotContains(t, f.names(), two[0])
+	require.NotContains(t, f.names(), two[1])
+	require.Len(t, f.active(), 4)
+	require.Equal(t, 3, f.fewest)
+}
+
+func onDelete(s *v1beta1.CloneSet) {
+	s.Spec.UpdateStrategy = v1beta1.CloneSetUpdateStrategy{Type: v1beta1.OnDeleteCloneSetUpdateStrategyType}
+}
+
+func TestScenario34SpecifiedDeleteWithOnDelete(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, onDelete)
+	x := f.names()[0]
+	f.markDelete(x)
+	f.rest()
+	require.NotContains(t, f.names(), x)
+	require.Len(t, f.active(), 4)
+}
+
+func TestScenario81And82AReleasedPodMayComeBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	x := f.names()[0]
+	f.model.edit(x, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.rest()
+	require.Len(t, f.active(), 3)
+	require.NotContains(t, f.names(), x)
+	require.Contains(t, f.objects[resourcePods], namespace+"/"+x, "it keeps running")
+	f.watch()
+	f.model.edit(x, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+	f.rest()
+	require.Equal(t, 4, f.most)
+	require.Len(t, f.active(), 3)
+}
+
+func TestScenarios83And85OtherPodsAreLeftAlone(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	f.put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare", Namespace: namespace, UID: "bare", Labels: map[string]string{"app": "web"}}})
+	f.put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "theirs", Namespace: namespace, UID: "theirs", Labels: map[string]string{"app": "web"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x", UID: "rs", Controller: ptr.To(true)}},
+	}})
+	before := f.writes["patch pods"] + f.writes["delete pods"]
+	f.rest()
+	require.Equal(t, before, f.writes["patch pods"]+f.writes["delete pods"])
+	require.Len(t, f.active(), 2)
+}
+
+func TestScenario87TheNextLookIsWhenThePodBecomesAvailable(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 30 })
+	require.EqualValues(t, 1, f.set().Status.ReadyReplicas)
+	require.EqualValues(t, 0, f.set().Status.AvailableReplicas)
+	f.wait(10 * time.Second)
+	f.show(len(f.history))
+	again, err := f.sync()
+	require.NoError(t, err)
+	require.InDelta(t, 20*time.Second, again, float64(time.Second))
+	f.wait(again)
+	f.rest()
+	require.EqualValues(t, 1, f.set().Status.AvailableReplicas)
+}
+
+func TestScenario106AVanishedPodBlocksNothing(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	f.edit(replicas(3))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	for _, p := range f.podList() {
+		if p.Spec.NodeName == "" {
+			f.remove(resourcePods, namespace+"/"+p.Name)
+		}
+	}
+	f.rest()
+	require.Len(t, f.active(), 3)
+}
