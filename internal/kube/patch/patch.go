@@ -108,11 +108,21 @@ func (o *Object) container(name string) map[string]any {
 	return c
 }
 
-// Condition sets a condition of a Pod. Conditions of other types stay.
+// Condition sets a condition of a Pod. Conditions of other types stay. An empty reason or message is written as such: the
+// one of before would otherwise stay.
 func (o *Object) Condition(c corev1.PodCondition) *Object {
 	status := child(o.tree, "status")
-	list, _ := status["conditions"].([]corev1.PodCondition)
-	status["conditions"] = append(list, c)
+	list, _ := status["conditions"].([]map[string]any)
+	condition := map[string]any{
+		"type": c.Type, "status": c.Status, "lastTransitionTime": c.LastTransitionTime, "reason": nil, "message": nil,
+	}
+	if c.Reason != "" {
+		condition["reason"] = c.Reason
+	}
+	if c.Message != "" {
+		condition["message"] = c.Message
+	}
+	status["conditions"] = append(list, condition)
 	o.size++
 	return o
 }

@@ -1,0 +1,632 @@
+package cloneset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+func TestScenario41OnePodAtATime(t *testing.T) {
+	f := newFixture(t)
+	f.start(5)
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+	require.Equal(t, 4, f.fewest)
+	require.Equal(t, 5, f.most)
+	require.Equal(t, f.set().Status.UpdateRevision, f.set().Status.CurrentRevision)
+}
+
+func deadline(seconds int32) edit {
+	return func(s *v1beta1.CloneSet) { s.Spec.ProgressDeadlineSeconds = &seconds }
+}
+
+func TestScenarios42To45APartitionHolds(t *testing.T) {
+	canary := func(t *testing.T) *fixture {
+		f := newFixture(t)
+		f.start(5, unavailable("2"), partition("3"), deadline(600))
+		f.edit(image("b"))
+		f.rest()
+		require.Equal(t, "3a2b", f.images())
+		return f
+	}
+	t.Run("42", func(t *testing.T) {
+		f := canary(t)
+		s := f.set().Status
+		require.EqualValues(t, 2, s.ExpectedUpdatedReplicas)
+		require.EqualValues(t, 2, s.UpdatedReplicas)
+		require.NotEqual(t, s.UpdateRevision, s.CurrentRevision)
+		require.Equal(t, ReasonPartitionAvailable, f.conditionOf("Progressing").Reason)
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf("Ready").Status)
+	})
+	t.Run("43 lost Pods come back at their revision", func(t *testing.T) {
+		f := canary(t)
+		for _, lost := range [][]string{{"a"}, {"b"}, {"a", "b"}} {
+			for _, i := range lost {
+				f.deletePod(f.withImage(i))
+			}
+			f.rest()
+			require.Equal(t, "3a2b", f.images())
+		}
+	})
+	t.Run("44 a higher partition takes no Pod back", func(t *testing.T) {
+		f := canary(t)
+		f.edit(partition("4"))
+		f.rest()
+		require.Equal(t, "3a2b", f.images())
+		f.deletePod(f.withImage("b"))
+		f.rest()
+		require.Equal(t, "4a1b", f.images())
+	})
+	t.Run("45 a third revision", func(t *testing.T) {
+		f := canary(t)
+		f.edit(image("c"))
+		f.rest()
+		require.Equal(t, 2, strings.Count(fmt.Sprint(f.imageList()), "c"))
+		require.Len(t, f.active(), 5)
+	})
+}
+
+func (f *fixture) imageList() []string {
+	var out []string
+	for _, p := range f.active() {
+		out = append(out, p.Spec.Containers[0].Image)
+	}
+	return out
+}
+
+func TestScenarios46To49Surge(t *testing.T) {
+	for name, c := range map[string]struct {
+		replicas                      int32
+		unavailable, surge, partition string
+		fewest, most                  int
+		ends                          string
+	}{
+		"46":                 {5, "1", "1", "3", 4, 6, "3a2b"},
+		"47":                 {4, "0", "1", "0", 4, 5, "4b"},
+		"48":                 {10, "20%", "30%", "0", 8, 13, "10b"},
+		"49 a single Pod":    {1, "20%", "0", "0", 0, 1, "1b"},
+		"surge of the whole": {4, "0", "100%", "0", 4, 8, "4b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(c.replicas, unavailable(c.unavailable), surge(c.surge), partition(c.partition))
+			f.edit(image("b"))
+			f.rest()
+			require.Equal(t, c.ends, f.images())
+			require.GreaterOrEqual(t, f.fewest, c.fewest)
+			require.LessOrEqual(t, f.most, c.most)
+		})
+	}
+}
+
+func preDelete(s *v1beta1.CloneSet) {
+	s.Spec.Template.Labels["hold"] = "true"
+	s.Spec.Lifecycle = &pub.Lifecycle{PreDelete: &pub.LifecycleHook{LabelsHandler: map[string]string{"hold": "true"}}}
+}
+
+func (f *fixture) release(name string) {
+	f.model.edit(name, func(p *corev1.Pod) { delete(p.Labels, "hold") })
+}
+
+func (f *fixture) inState(state pub.LifecycleStateType) []string {
+	var out []string
+	for _, p := range f.active() {
+		if pods.LifecycleState(p) == state {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+func TestScenario50AWithdrawnRolloutDeletesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("2"), preDelete)
+	names := f.names()
+	f.edit(image("b"))
+	f.rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 2)
+	f.edit(image("a"))
+	f.rest()
+	require.Equal(t, names, f.names())
+	require.Len(t, f.inState(pub.LifecycleStateNormal), 5)
+	for _, p := range f.active() {
+		require.NotContains(t, p.Labels, pub.SpecifiedDeleteKey)
+	}
+}
+
+func TestScenario51AHookHoldsThePodThatIsToBeRecreated(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("1"), preDelete)
+	f.edit(image("b"))
+	f.rest()
+	held := f.inState(pub.LifecycleStatePreparingDelete)
+	require.Len(t, held, 1)
+	require.Equal(t, "5a", f.images())
+	f.release(held[0])
+	f.rest()
+	require.Equal(t, "4a1b", f.images(), "the next one is held")
+
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.ExcludePreparingDelete = true })
+	f.rest()
+	require.Equal(t, "4a5b", f.images(), "a held Pod is replaced at once, and so the next one can be held")
+	require.GreaterOrEqual(t, f.fewest, 4)
+}
+
+func TestScenario37To38ScaleInWithAHook(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, preDelete)
+	f.edit(replicas(3))
+	f.rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 2)
+	require.Len(t, f.active(), 5)
+	f.edit(replicas(4))
+	f.rest()
+	held := f.inState(pub.LifecycleStatePreparingDelete)
+	require.Len(t, held, 1)
+	f.edit(replicas(2))
+	f.rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 3)
+	for _, name := range f.inState(pub.LifecycleStatePreparingDelete) {
+		f.release(name)
+	}
+	f.rest()
+	require.Len(t, f.active(), 2)
+}
+
+func TestScenario52ABrokenRevisionStopsAndTheNextOneReplacesItFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("2"))
+	f.edit(image("broken"))
+	f.rest()
+	require.Equal(t, "3a2broken", f.images())
+	f.edit(image("c"))
+	f.watch()
+	f.rest()
+	require.Equal(t, "5c", f.images())
+	require.GreaterOrEqual(t, f.fewest, 3)
+}
+
+func TestScenario53BrokenOldPodsGoOneAtATime(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("1"), image("broken"))
+	f.edit(image("broken-too"))
+	f.rest()
+	require.Equal(t, "2broken1broken-too", f.images())
+}
+
+func uids(list []*corev1.Pod) []string {
+	var out []string
+	for _, p := range list {
+		out = append(out, string(p.UID))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestScenario54AnInPlaceRolloutKeepsThePods(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("2"), partition("2"), inPlace)
+	before := uids(f.active())
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	updating := f.inState(pub.LifecycleStateUpdating)
+	require.Len(t, updating, 2)
+	for _, p := range f.active() {
+		if slices.Contains(updating, p.Name) {
+			require.Equal(t, pub.ReasonStartInPlaceUpdate, pods.Condition(p, pub.InPlaceUpdateReady).Reason)
+			require.False(t, pods.IsConditionTrue(p, corev1.PodReady))
+		}
+	}
+	f.rest()
+	require.Equal(t, "2a3b", f.images())
+	require.GreaterOrEqual(t, f.fewest, 3)
+	require.Equal(t, before, uids(f.active()))
+	f.edit(partition("0"))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+	require.Equal(t, before, uids(f.active()))
+	require.Equal(t, f.set().Status.UpdateRevision, f.set().Status.CurrentRevision)
+	require.Equal(t, 5, f.writes["patch pods"])
+	require.Equal(t, 15, f.writes["patch/status pods"], "5 at creation, then one to close and one to open the gate of each")
+}
+
+func TestScenario55ASurgeMakesTheInPlaceRolloutWider(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("1"), surge("2"), inPlace)
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+	require.Equal(t, 7, f.most)
+	require.GreaterOrEqual(t, f.fewest, 4)
+}
+
+func TestScenario56ARollbackMeetsPodsInFlight(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("2"), inPlace)
+	names := f.names()
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	require.Equal(t, "1a2b", f.images())
+	f.edit(image("a"))
+	f.show(len(f.history))
+	_, err = f.sync()
+	require.NoError(t, err)
+	require.Equal(t, "3a", f.images())
+	f.rest()
+	require.Equal(t, names, f.names())
+	require.EqualValues(t, 3, f.revisionNumbers()[f.set().Status.UpdateRevision])
+	require.Len(t, f.inState(pub.LifecycleStateNormal), 3)
+}
+
+func TestScenario57WhatCannotBeDoneInPlaceIsRecreated(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace)
+	names := f.names()
+	f.edit(func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
+	})
+	f.rest()
+	require.Len(t, f.active(), 3)
+	for _, n := range f.names() {
+		require.NotContains(t, names, n)
+	}
+}
+
+func TestInPlaceOnlyReportsWhatItCannotDoAndTouchesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+		r.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
+	}))
+	before := f.names()
+	f.edit(func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
+	})
+	f.rest()
+	require.Equal(t, before, f.names())
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedUpdate)
+	require.Equal(t, ReasonInPlaceImpossible, c.Reason)
+	require.Contains(t, c.Message, "env")
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.Template.Spec.Containers[0].Env = nil })
+	f.rest()
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
+}
+
+func TestScenario59APodThatIsBrokenAnywayDoesNotWaitForTheBudget(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("1"), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+		r.PriorityStrategy = &pub.UpdatePriorityStrategy{WeightPriority: []pub.UpdatePriorityWeightTerm{
+			{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"first": "yes"}}},
+		}}
+	}))
+	for _, n := range f.names()[1:] {
+		f.model.edit(n, func(p *corev1.Pod) { p.Labels["first"] = "yes" })
+	}
+	f.breakPod(f.names()[0])
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "3b", f.images())
+}
+
+func TestScenario60OnePodsErrorDoesNotStopTheOthers(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("3"), inPlace)
+	bad := f.names()[1]
+	f.before = func(verb, resource, name string) error {
+		if name == bad && verb == "patch" {
+			return apierrors.NewInternalError(fmt.Errorf("no"))
+		}
+		return nil
+	}
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.Error(t, err)
+	require.Equal(t, "1a2b", f.images())
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf("FailedUpdate").Status)
+	f.before = nil
+	f.rest()
+	require.Equal(t, "3b", f.images())
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf("FailedUpdate").Status)
+}
+
+func TestScenario61PercentPartitions(t *testing.T) {
+	for _, c := range []struct {
+		replicas  int32
+		partition string
+		updated   int
+	}{{4, "99%", 1}, {1, "50%", 0}, {3, "100%", 0}, {10, "1%", 9}, {10, "0%", 10}, {3, "33.3%", 2}} {
+		t.Run(fmt.Sprint(c.replicas, c.partition), func(t *testing.T) {
+			f := newFixture(t)
+			f.start(c.replicas, partition(c.partition), inPlace, unavailable("100%"))
+			f.edit(image("b"))
+			f.rest()
+			require.Equal(t, c.updated, strings.Count(fmt.Sprint(f.imageList()), "b"))
+		})
+	}
+}
+
+func TestScenario62AChangeOfLabelsReachesThePodsWithoutARestart(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace)
+	names, gates := f.names(), f.writes["patch/status pods"]
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "web", "new": "label"} })
+	f.rest()
+	require.Equal(t, names, f.names())
+	for _, p := range f.active() {
+		require.Equal(t, "label", p.Labels["new"])
+		require.True(t, pods.AtRevision(p, f.set().Status.UpdateRevision))
+	}
+	require.Equal(t, 3, f.fewest)
+	require.Equal(t, gates, f.writes["patch/status pods"])
+}
+
+func TestScenarios63And64Paused(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.edit(paused(true), image("b"))
+	for _, c := range []struct {
+		replicas int32
+		images   string
+	}{{5, "3a2b"}, {4, "2a2b"}, {1, "1b"}} {
+		f.edit(replicas(c.replicas))
+		f.rest()
+		require.Equal(t, c.images, f.images())
+	}
+
+	f = newFixture(t)
+	f.start(5, unavailable("2"), inPlace)
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	f.edit(paused(true))
+	f.rest()
+	require.Equal(t, "3a2b", f.images())
+	require.Equal(t, 5, f.available())
+	f.edit(paused(false))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+}
+
+func TestScenario65PausingUndoesTheSurge(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, surge("3"), unavailable("0"))
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	require.Equal(t, "5a3b", f.images())
+	f.edit(paused(true))
+	f.rest()
+	require.Equal(t, "5a", f.images())
+}
+
+func TestScenarios66And67OnDelete(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, onDelete, deadline(600))
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "5a", f.images())
+	f.deletePod(f.withImage("a"))
+	f.rest()
+	f.deletePod(f.withImage("a"))
+	f.rest()
+	require.Equal(t, "3a2b", f.images())
+	f.edit(replicas(3))
+	f.rest()
+	require.Equal(t, "1a2b", f.images())
+	f.edit(replicas(5))
+	f.rest()
+	require.Equal(t, "1a4b", f.images())
+	f.deletePod(f.withImage("a"))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+	require.Equal(t, ReasonAvailable, f.conditionOf("Progressing").Reason)
+}
+
+func TestScenarios73To75Claims(t *testing.T) {
+	reuse := func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.EnablePVCReuse = true }
+	t.Run("73 with reuse the new Pod has the name and the claim of the old one", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate, reuse)
+		names := f.names()
+		f.remove(resourcePods, namespace+"/"+names[0])
+		f.rest()
+		require.Equal(t, names, f.names())
+		require.Len(t, f.objects[resourceClaims], 2)
+	})
+	t.Run("74 without it the claim goes with the Pod", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate)
+		lost := f.names()[0]
+		f.model.edit(lost, func(p *corev1.Pod) { p.Finalizers = []string{"hold/on"} })
+		f.deletePod(lost)
+		f.rest()
+		require.Len(t, f.objects[resourceClaims], 3)
+		claim := f.objects[resourceClaims][namespace+"/data-"+lost]
+		require.Equal(t, "Pod", metav1.GetControllerOf(claim).Kind)
+		require.NotContains(t, f.names(), lost)
+	})
+	t.Run("75 recreation starts with new claims", func(t *testing.T) {
+		for _, edits := range [][]edit{{claimTemplate}, {claimTemplate, reuse}} {
+			f := newFixture(t)
+			f.start(2, edits...)
+			names := f.names()
+			f.edit(image("b"))
+			f.rest()
+			require.Len(t, f.objects[resourceClaims], 2)
+			for _, n := range names {
+				require.NotContains(t, f.objects[resourceClaims], namespace+"/data-"+n)
+			}
+		}
+	})
+	t.Run("76 the place of an evicted Pod is taken with its claim", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate, reuse)
+		lost := f.names()[0]
+		f.model.edit(lost, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		f.rest()
+		require.Contains(t, f.names(), lost)
+		require.Len(t, f.objects[resourceClaims], 2)
+		require.Len(t, f.podList(), 2)
+	})
+}
+
+func TestScenario86LifecycleStatesCountAsReadyButNotAsAvailable(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	f.model.edit(f.names()[0], func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "PreparingDelete" })
+	f.set().Spec.Lifecycle = nil
+	r := f.objects[resourceRevisions][namespace+"/"+f.set().Status.UpdateRevision].(*appsv1.ControllerRevision)
+	s := &Snapshot{Set: f.set(), Pods: f.active(), Update: r, Current: r}
+	status, _ := s.Status(Outcome{}, "", f.clock.Now())
+	require.EqualValues(t, 1, status.ReadyReplicas)
+	require.EqualValues(t, 0, status.AvailableReplicas)
+}
+
+func TestScenarios88To92TheProgressDeadline(t *testing.T) {
+	f := newFixture(t)
+	f.start(10, unavailable("1"), deadline(60))
+	f.edit(image("b"))
+	for range 40 {
+		f.pass()
+		f.wait(10 * time.Second)
+		require.NotEqual(t, ReasonDeadlineExceeded, f.conditionOf("Progressing").Reason)
+	}
+	require.Equal(t, ReasonAvailable, f.conditionOf("Progressing").Reason)
+
+	f.edit(image("broken"))
+	f.rest()
+	f.wait(62 * time.Second)
+	f.rest()
+	c := f.conditionOf("Progressing")
+	require.Equal(t, corev1.ConditionFalse, c.Status)
+	require.Equal(t, "CloneSet revision "+f.set().Status.UpdateRevision+" has timed out progressing", c.Message)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf("Stalled").Status)
+
+	f.edit(image("c"))
+	f.pass()
+	require.Equal(t, ReasonUpdated, f.conditionOf("Progressing").Reason, "a new revision ends it")
+	f.rest()
+	require.Equal(t, ReasonAvailable, f.conditionOf("Progressing").Reason)
+
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.ProgressDeadlineSeconds = nil })
+	f.rest()
+	require.Empty(t, f.conditionOf("Progressing").Reason)
+}
+
+func TestScenario93ACanarySurvivesScalingToZero(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, partition("2"))
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "2a1b", f.images())
+	f.edit(replicas(0))
+	f.rest()
+	f.edit(replicas(3))
+	f.rest()
+	require.Equal(t, "2a1b", f.images())
+}
+
+func TestScenario94WithoutPodsTheRolloutIsDone(t *testing.T) {
+	f := newFixture(t)
+	f.start(0)
+	f.edit(image("b"))
+	f.rest()
+	s := f.set().Status
+	require.Equal(t, s.UpdateRevision, s.CurrentRevision)
+	require.EqualValues(t, 0, s.ExpectedUpdatedReplicas)
+}
+
+func TestScenario95ConflictsShowInNoCondition(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace)
+	once := map[string]bool{}
+	f.before = func(verb, resource, name string) error {
+		if strings.HasPrefix(verb, "patch") && !once[verb+resource] {
+			once[verb+resource] = true
+			return apierrors.NewConflict(v1beta1.Resource(resource), name, fmt.Errorf("changed"))
+		}
+		return nil
+	}
+	f.edit(image("b"))
+	for range 50 {
+		f.show(len(f.history))
+		// A conflict is retried.
+		if _, err := f.sync(); err != nil {
+			require.True(t, isPassing(err), err)
+		}
+		f.settle()
+	}
+	require.Equal(t, "3b", f.images())
+	require.Empty(t, f.conditionOf("FailedUpdate").Type)
+	require.Empty(t, f.conditionOf("FailedScale").Type)
+}
+
+func TestScenario96ConditionsForGenericTools(t *testing.T) {
+	f := newFixture(t)
+	f.create(3)
+	f.pass()
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf("Reconciling").Status)
+	f.rest()
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf("Ready").Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf("Reconciling").Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf("Stalled").Status)
+}
+
+func TestASpecThatIsCorrectedGoesOnAtOnce(t *testing.T) {
+	for name, bad := range map[string]edit{
+		"selector":  func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "other"} },
+		"partition": rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.Partition = ptr.To(intstr.FromString("abc")) }),
+		"type":      func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.Type = "Blue" },
+		"policy":    rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.PodUpdatePolicy = "Never" }),
+		"expression": func(s *v1beta1.CloneSet) {
+			s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(2)
+			good := f.set().Spec
+			writes := f.writes["delete pods"] + f.writes["patch pods"] + f.writes["create pods"]
+			f.edit(replicas(4), image("b"), bad)
+			f.rest()
+			require.Equal(t, corev1.ConditionTrue, f.conditionOf("Stalled").Status)
+			require.Contains(t, f.conditionOf("Stalled").Message, "spec.")
+			require.Equal(t, writes, f.writes["delete pods"]+f.writes["patch pods"]+f.writes["create pods"])
+			warnings := 0
+			for _, e := range f.events {
+				if strings.HasPrefix(e, "Warning Invalid") {
+					warnings++
+				}
+			}
+			require.Equal(t, 1, warnings)
+			f.edit(func(s *v1beta1.CloneSet) { s.Spec = good }, replicas(4), image("b"))
+			f.rest()
+			require.Equal(t, "4b", f.images())
+			require.Equal(t, corev1.ConditionFalse, f.conditionOf("Stalled").Status)
+		})
+	}
+}
