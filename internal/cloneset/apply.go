@@ -331,14 +331,18 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 		return err
 	}
 	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
-		a.warn(failure, "%v", err)
+		if !isPassing(err) {
+			a.warn(failure, "%v", err)
+		}
 		return err
 	}
 	a.metrics.deleted.Inc()
 	a.normal(success, "deleted Pod %s", d.Pod.Name)
 	for _, claim := range a.s.claimsOf(d.Pod) {
 		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
-			a.warn(failure, "%v", err)
+			if !isPassing(err) {
+				a.warn(failure, "%v", err)
+			}
 			return err
 		}
 	}

@@ -6,19 +6,32 @@ import (
 )
 
 // ForEach calls f for 0 to n-1, at most limit at a time, and returns all errors joined. One item's failure does not keep
-// the others from being tried.
+// the others from being tried. A panic of one is that of the caller, after those that had begun have ended.
 func ForEach(n, limit int, f func(i int) error) error {
 	errs := make([]error, n)
 	slots := make(chan struct{}, max(1, limit))
+	panicked := make(chan any, n)
 	var wg sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
+		if len(panicked) > 0 {
+			break
+		}
 		wg.Go(func() {
+			// In this order: whoever gets the slot sees the panic.
 			defer func() { <-slots }()
+			defer func() {
+				if r := recover(); r != nil {
+					panicked <- r
+				}
+			}()
 			errs[i] = f(i)
 		})
 	}
 	wg.Wait()
+	if len(panicked) > 0 {
+		panic(<-panicked)
+	}
 	return errors.Join(errs...)
 }
 

@@ -142,8 +142,9 @@ func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner type
 func remove[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) error {
 	uid := object.GetUID()
 	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	// A conflict is about the UID: the object is gone and its name has another holder.
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	// A conflict mostly means that the name has another holder; the caches will tell. To wait for a deletion that did not
+	// take place would be to wait for ever.
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
 	g.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid)
