@@ -35,11 +35,15 @@ find apis -name 'zz_generated.*.go' -delete
 "$tools/defaulter-gen" "${header[@]}" --output-file zz_generated.defaults.go "$module/apis/apps/v1beta1"
 
 echo "generate: clients" >&2
-core=()
-for kind in PodTemplateSpec PersistentVolumeClaim Container Volume EnvFromSource EnvVar; do
-  core+=(--external-applyconfigurations "k8s.io/api/core/v1.$kind:k8s.io/client-go/applyconfigurations/core/v1")
+# Every configuration that client-go has is used as it is there.
+client_go="$(go list -m -f '{{.Dir}}' k8s.io/client-go)"
+external=()
+for group in core/v1 apps/v1 batch/v1; do
+  for kind in $(sed -n 's/^type \([A-Za-z0-9]*\)ApplyConfiguration struct {$/\1/p' "$client_go/applyconfigurations/$group/"*.go); do
+    external+=(--external-applyconfigurations "k8s.io/api/$group.$kind:k8s.io/client-go/applyconfigurations/$group")
+  done
 done
-"$tools/applyconfiguration-gen" "${header[@]}" "${core[@]}" \
+"$tools/applyconfiguration-gen" "${header[@]}" "${external[@]}" \
   --output-dir apis/client/applyconfiguration --output-pkg "$module/apis/client/applyconfiguration" "${inputs[@]}"
 "$tools/client-gen" "${header[@]}" --clientset-name versioned --input-base "" --fake-clientset=true \
   --apply-configuration-package "$module/apis/client/applyconfiguration" \

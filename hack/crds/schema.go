@@ -23,10 +23,16 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
+		if crd.Spec.Names.Kind == "UnitedDeployment" {
+			dropChildRules(root)
+		}
 		walk(root, false, func(s *apiextensionsv1.JSONSchemaProps, inTemplate bool) {
 			if inTemplate {
 				openTemplate(s)
 				return
+			}
+			if ordinals, ok := s.Properties["reserveOrdinals"]; ok {
+				ordinals.Items.Schema.Pattern = ordinalRange
 			}
 			if s.XIntOrString && s.Pattern == "" {
 				s.Pattern = percent
@@ -39,6 +45,25 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 		})
 	}
 }
+
+// dropChildRules leaves the rules of a subset's workload to that workload: its selector and replicas are set by the
+// controller, so that a template which breaks them may well give workloads that do not.
+func dropChildRules(root *apiextensionsv1.JSONSchemaProps) {
+	spec := root.Properties["spec"]
+	template := spec.Properties["template"]
+	for name, child := range template.Properties {
+		walk(&child, false, func(s *apiextensionsv1.JSONSchemaProps, _ bool) { s.XValidations = nil })
+		if isBuiltIn(name) {
+			workload := child.Properties["spec"]
+			workload.Required = nil
+			child.Properties["spec"] = workload
+		}
+		template.Properties[name] = child
+	}
+}
+
+// ordinalRange is an ordinal or a range of ordinals, as text.
+const ordinalRange = `^[0-9]+(-[0-9]+)?$`
 
 // Bounds that let the API server estimate the cost of rules about labels. Values have 63 characters at most anyway.
 const (
@@ -112,6 +137,11 @@ func sortedNames(properties map[string]apiextensionsv1.JSONSchemaProps) []string
 	return names
 }
 
+// isBuiltIn says whether a member holds a workload of Kubernetes itself.
+func isBuiltIn(name string) bool {
+	return name == "jobTemplate" || name == "statefulSetTemplate" || name == "deploymentTemplate"
+}
+
 // isTemplate says whether a node is a Pod template, a claim template, or holds the containers of one.
 func isTemplate(s *apiextensionsv1.JSONSchemaProps) bool {
 	spec, ok := s.Properties["spec"]
@@ -142,7 +172,7 @@ func walk(s *apiextensionsv1.JSONSchemaProps, inTemplate bool, visit func(*apiex
 	visit(s, inTemplate)
 	for _, name := range sortedNames(s.Properties) {
 		p := s.Properties[name]
-		walk(&p, inTemplate, visit)
+		walk(&p, inTemplate || isBuiltIn(name), visit)
 		s.Properties[name] = p
 	}
 	if s.Items != nil && s.Items.Schema != nil {

@@ -110,14 +110,18 @@ func setProbe(p *corev1.Probe) {
 	if p == nil {
 		return
 	}
-	setInt32(&p.TimeoutSeconds, 1)
-	setInt32(&p.PeriodSeconds, 10)
-	setInt32(&p.SuccessThreshold, 1)
-	setInt32(&p.FailureThreshold, 3)
+	setProbeTimes(p)
 	setHTTPGet(p.HTTPGet)
 	if p.GRPC != nil && p.GRPC.Service == nil {
 		p.GRPC.Service = ptr.To("")
 	}
+}
+
+func setProbeTimes(p *corev1.Probe) {
+	setInt32(&p.TimeoutSeconds, 1)
+	setInt32(&p.PeriodSeconds, 10)
+	setInt32(&p.SuccessThreshold, 1)
+	setInt32(&p.FailureThreshold, 3)
 }
 
 func setInt32(field *int32, value int32) {

@@ -17,6 +17,18 @@ func setVolume(v *corev1.Volume) {
 	if s.HostPath != nil && s.HostPath.Type == nil {
 		s.HostPath.Type = ptr.To(corev1.HostPathUnset)
 	}
+	setFileModes(s)
+	if s.Image != nil && s.Image.PullPolicy == "" {
+		s.Image.PullPolicy = PullPolicyOf(s.Image.Reference)
+	}
+	if s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil {
+		setClaimSpec(&s.Ephemeral.VolumeClaimTemplate.Spec)
+	}
+	setNetworkVolume(s)
+}
+
+// setFileModes fills in the sources that are made of files.
+func setFileModes(s *corev1.VolumeSource) {
 	if s.Secret != nil && s.Secret.DefaultMode == nil {
 		s.Secret.DefaultMode = ptr.To(corev1.SecretVolumeSourceDefaultMode)
 	}
@@ -29,14 +41,7 @@ func setVolume(v *corev1.Volume) {
 		}
 		setDownwardAPIFiles(s.DownwardAPI.Items)
 	}
-	if s.Image != nil && s.Image.PullPolicy == "" {
-		s.Image.PullPolicy = PullPolicyOf(s.Image.Reference)
-	}
-	if s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil {
-		setClaimSpec(&s.Ephemeral.VolumeClaimTemplate.Spec)
-	}
 	setProjected(s.Projected)
-	setNetworkVolume(s)
 }
 
 func setDownwardAPIFiles(items []corev1.DownwardAPIVolumeFile) {
@@ -95,12 +100,14 @@ func setPointer[T any](field **T, value T) {
 	}
 }
 
-// SetClaimTemplate fills in a claim template.
+// SetClaimTemplate fills in a claim template. Its volumeMode is left to the API server that creates the claim: the hash
+// of claim templates on revisions is taken without it.
 func SetClaimTemplate(c *corev1.PersistentVolumeClaim) {
 	if c.Status.Phase == "" {
 		c.Status.Phase = corev1.ClaimPending
 	}
-	setClaimSpec(&c.Spec)
+	roundResources(c.Spec.Resources.Limits)
+	roundResources(c.Spec.Resources.Requests)
 	roundResources(c.Status.Capacity)
 	roundResources(c.Status.AllocatedResources)
 }

@@ -31,6 +31,11 @@ func Kind(kind string) schema.GroupVersionKind {
 func addKnownTypes(s *runtime.Scheme) error {
 	s.AddKnownTypes(SchemeGroupVersion,
 		&CloneSet{}, &CloneSetList{},
+		&StatefulSet{}, &StatefulSetList{},
+		&SidecarSet{}, &SidecarSetList{},
+		&BroadcastJob{}, &BroadcastJobList{},
+		&AdvancedCronJob{}, &AdvancedCronJobList{},
+		&UnitedDeployment{}, &UnitedDeploymentList{},
 	)
 	metav1.AddToGroupVersion(s, SchemeGroupVersion)
 	return nil

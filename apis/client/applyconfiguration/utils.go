@@ -3,7 +3,9 @@
 package applyconfiguration
 
 import (
+	v1alpha1 "github.com/flotilla-k8s/flotilla/apis/apps/v1alpha1"
 	v1beta1 "github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	appsv1alpha1 "github.com/flotilla-k8s/flotilla/apis/client/applyconfiguration/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-k8s/flotilla/apis/client/applyconfiguration/apps/v1beta1"
 	internal "github.com/flotilla-k8s/flotilla/apis/client/applyconfiguration/internal"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +17,77 @@ import (
 // apply configuration type exists for the given GroupVersionKind.
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
-	// Group=apps.kruise.io, Version=v1beta1
+	// Group=apps.kruise.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AdvancedCronJob"):
+		return &appsv1alpha1.AdvancedCronJobApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AdvancedCronJobSpec"):
+		return &appsv1alpha1.AdvancedCronJobSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AdvancedCronJobStatus"):
+		return &appsv1alpha1.AdvancedCronJobStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BroadcastJob"):
+		return &appsv1alpha1.BroadcastJobApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BroadcastJobSpec"):
+		return &appsv1alpha1.BroadcastJobSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BroadcastJobStatus"):
+		return &appsv1alpha1.BroadcastJobStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BroadcastJobTemplateSpec"):
+		return &appsv1alpha1.BroadcastJobTemplateSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloneSet"):
+		return &appsv1alpha1.CloneSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloneSetScaleStrategy"):
+		return &appsv1alpha1.CloneSetScaleStrategyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloneSetSpec"):
+		return &appsv1alpha1.CloneSetSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloneSetStatus"):
+		return &appsv1alpha1.CloneSetStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CloneSetUpdateStrategy"):
+		return &appsv1alpha1.CloneSetUpdateStrategyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CronJobTemplate"):
+		return &appsv1alpha1.CronJobTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SidecarSet"):
+		return &appsv1alpha1.SidecarSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SidecarSetSpec"):
+		return &appsv1alpha1.SidecarSetSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SidecarSetStatus"):
+		return &appsv1alpha1.SidecarSetStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StatefulSet"):
+		return &appsv1alpha1.StatefulSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StatefulSetSpec"):
+		return &appsv1alpha1.StatefulSetSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StatefulSetStatus"):
+		return &appsv1alpha1.StatefulSetStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubsetTemplate"):
+		return &appsv1alpha1.SubsetTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnitedDeployment"):
+		return &appsv1alpha1.UnitedDeploymentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnitedDeploymentSpec"):
+		return &appsv1alpha1.UnitedDeploymentSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnitedDeploymentStatus"):
+		return &appsv1alpha1.UnitedDeploymentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpdateStatus"):
+		return &appsv1alpha1.UpdateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WorkloadTemplate"):
+		return &appsv1alpha1.WorkloadTemplateApplyConfiguration{}
+
+		// Group=apps.kruise.io, Version=v1beta1
+	case v1beta1.SchemeGroupVersion.WithKind("AdaptiveUnitedDeploymentStrategy"):
+		return &appsv1beta1.AdaptiveUnitedDeploymentStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AdvancedCronJob"):
+		return &appsv1beta1.AdvancedCronJobApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AdvancedCronJobSpec"):
+		return &appsv1beta1.AdvancedCronJobSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AdvancedCronJobStatus"):
+		return &appsv1beta1.AdvancedCronJobStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("AdvancedStatefulSetTemplateSpec"):
+		return &appsv1beta1.AdvancedStatefulSetTemplateSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BroadcastJob"):
+		return &appsv1beta1.BroadcastJobApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BroadcastJobSpec"):
+		return &appsv1beta1.BroadcastJobSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BroadcastJobStatus"):
+		return &appsv1beta1.BroadcastJobStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("BroadcastJobTemplateSpec"):
+		return &appsv1beta1.BroadcastJobTemplateSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CloneSet"):
 		return &appsv1beta1.CloneSetApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CloneSetCondition"):
@@ -26,12 +98,118 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appsv1beta1.CloneSetSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CloneSetStatus"):
 		return &appsv1beta1.CloneSetStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CloneSetTemplateSpec"):
+		return &appsv1beta1.CloneSetTemplateSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CloneSetUpdateStrategy"):
 		return &appsv1beta1.CloneSetUpdateStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CompletionPolicy"):
+		return &appsv1beta1.CompletionPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CronJobTemplate"):
+		return &appsv1beta1.CronJobTemplateApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("DeploymentTemplateSpec"):
+		return &appsv1beta1.DeploymentTemplateSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("FailurePolicy"):
+		return &appsv1beta1.FailurePolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("FinishedNode"):
+		return &appsv1beta1.FinishedNodeApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ImageListPullJobSpec"):
+		return &appsv1beta1.ImageListPullJobSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ImageListPullJobTemplateSpec"):
+		return &appsv1beta1.ImageListPullJobTemplateSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ImagePullJobNodeSelector"):
+		return &appsv1beta1.ImagePullJobNodeSelectorApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("JobCondition"):
+		return &appsv1beta1.JobConditionApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ManualUpdate"):
+		return &appsv1beta1.ManualUpdateApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ObservedSchedule"):
+		return &appsv1beta1.ObservedScheduleApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("PullPolicy"):
+		return &appsv1beta1.PullPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ResourceExprLimits"):
+		return &appsv1beta1.ResourceExprLimitsApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ResourceExprRequests"):
+		return &appsv1beta1.ResourceExprRequestsApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ResourcesExpr"):
+		return &appsv1beta1.ResourcesExprApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ResourcesPolicy"):
+		return &appsv1beta1.ResourcesPolicyApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("RollingUpdateCloneSetStrategy"):
 		return &appsv1beta1.RollingUpdateCloneSetStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("RollingUpdateStatefulSetStrategy"):
+		return &appsv1beta1.RollingUpdateStatefulSetStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SandboxConfig"):
+		return &appsv1beta1.SandboxConfigApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ShareVolumePolicy"):
+		return &appsv1beta1.ShareVolumePolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarContainer"):
+		return &appsv1beta1.SidecarContainerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarContainerUpgradeStrategy"):
+		return &appsv1beta1.SidecarContainerUpgradeStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSet"):
+		return &appsv1beta1.SidecarSetApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetInjectionStrategy"):
+		return &appsv1beta1.SidecarSetInjectionStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetInjectRevision"):
+		return &appsv1beta1.SidecarSetInjectRevisionApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetPatchPodMetadata"):
+		return &appsv1beta1.SidecarSetPatchPodMetadataApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetSpec"):
+		return &appsv1beta1.SidecarSetSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetStatus"):
+		return &appsv1beta1.SidecarSetStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SidecarSetUpdateStrategy"):
+		return &appsv1beta1.SidecarSetUpdateStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SourceContainerNameSource"):
+		return &appsv1beta1.SourceContainerNameSourceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSet"):
+		return &appsv1beta1.StatefulSetApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetCondition"):
+		return &appsv1beta1.StatefulSetConditionApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetOrdinals"):
+		return &appsv1beta1.StatefulSetOrdinalsApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetPersistentVolumeClaimRetentionPolicy"):
+		return &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetScaleStrategy"):
+		return &appsv1beta1.StatefulSetScaleStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetSpec"):
+		return &appsv1beta1.StatefulSetSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetStatus"):
+		return &appsv1beta1.StatefulSetStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetTemplateSpec"):
+		return &appsv1beta1.StatefulSetTemplateSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatefulSetUpdateStrategy"):
+		return &appsv1beta1.StatefulSetUpdateStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Subset"):
+		return &appsv1beta1.SubsetApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("SubsetTemplate"):
+		return &appsv1beta1.SubsetTemplateApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Topology"):
+		return &appsv1beta1.TopologyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("TransferEnvVar"):
+		return &appsv1beta1.TransferEnvVarApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeployment"):
+		return &appsv1beta1.UnitedDeploymentApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentCondition"):
+		return &appsv1beta1.UnitedDeploymentConditionApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentScheduleStrategy"):
+		return &appsv1beta1.UnitedDeploymentScheduleStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentSpec"):
+		return &appsv1beta1.UnitedDeploymentSpecApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentStatus"):
+		return &appsv1beta1.UnitedDeploymentStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentSubsetStatus"):
+		return &appsv1beta1.UnitedDeploymentSubsetStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnitedDeploymentUpdateStrategy"):
+		return &appsv1beta1.UnitedDeploymentUpdateStrategyApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("UnorderedUpdateStrategy"):
+		return &appsv1beta1.UnorderedUpdateStrategyApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("UpdateScatterTerm"):
 		return &appsv1beta1.UpdateScatterTermApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("VolumeClaimStatus"):
+		return &appsv1beta1.VolumeClaimStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("VolumeClaimUpdateStrategy"):
+		return &appsv1beta1.VolumeClaimUpdateStrategyApplyConfiguration{}
 
 	}
 	return nil

@@ -53,6 +53,11 @@ func TestKubectlExplainReachesIntoTheTemplate(t *testing.T) {
 		"cloneset.spec.template.spec.containers":     "imagePullPolicy",
 		"cloneset.spec.updateStrategy.rollingUpdate": "partition",
 		"cloneset.status":                            "updatedReadyReplicas",
+		"statefulset.spec.updateStrategy":            "rollingUpdate",
+		"sidecarset.spec":                            "containers",
+		"broadcastjob.spec":                          "completionPolicy",
+		"advancedcronjob.spec":                       "schedule",
+		"uniteddeployment.spec.topology":             "subsets",
 	} {
 		out, err := cluster.Kubectl("explain", "--api-version=apps.kruise.io/v1beta1", path)
 		require.NoError(t, err, out)

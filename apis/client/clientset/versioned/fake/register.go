@@ -3,6 +3,7 @@
 package fake
 
 import (
+	appsv1alpha1 "github.com/flotilla-k8s/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ var scheme = runtime.NewScheme()
 var codecs = serializer.NewCodecFactory(scheme)
 
 var localSchemeBuilder = runtime.SchemeBuilder{
+	appsv1alpha1.AddToScheme,
 	appsv1beta1.AddToScheme,
 }
 

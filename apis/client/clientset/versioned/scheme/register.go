@@ -3,6 +3,7 @@
 package scheme
 
 import (
+	appsv1alpha1 "github.com/flotilla-k8s/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ var Scheme = runtime.NewScheme()
 var Codecs = serializer.NewCodecFactory(Scheme)
 var ParameterCodec = runtime.NewParameterCodec(Scheme)
 var localSchemeBuilder = runtime.SchemeBuilder{
+	appsv1alpha1.AddToScheme,
 	appsv1beta1.AddToScheme,
 }
 

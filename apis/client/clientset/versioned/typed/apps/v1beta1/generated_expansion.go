@@ -2,4 +2,14 @@
 
 package v1beta1
 
+type AdvancedCronJobExpansion interface{}
+
+type BroadcastJobExpansion interface{}
+
 type CloneSetExpansion interface{}
+
+type SidecarSetExpansion interface{}
+
+type StatefulSetExpansion interface{}
+
+type UnitedDeploymentExpansion interface{}
