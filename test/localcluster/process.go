@@ -87,6 +87,10 @@ func (p *Process) Stop(grace time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-p.done:
+		// Some processes leave the signal to the system, which is in order too.
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGTERM {
+			return nil
+		}
 		return p.err
 	case <-timer.C:
 		p.Kill()
