@@ -54,7 +54,9 @@ func TestScenario1CreatedPodsCarryTheirIdentity(t *testing.T) {
 
 func TestScenario2AnUnschedulablePodStaysPreparingNormal(t *testing.T) {
 	f := newFixture(t)
-	f.create(1, func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "web", "unschedulable": "yes"} })
+	f.create(1, func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Labels = map[string]string{"app": "web", "unschedulable": "yes"}
+	})
 	f.rest()
 	require.Equal(t, "PreparingNormal", f.active()[0].Labels[pub.LifecycleStateKey])
 	require.EqualValues(t, 1, f.set().Status.Replicas)
