@@ -13,4 +13,5 @@ if [[ ! -x $linter ]]; then
 fi
 
 "$linter" run "$@" ./...
-(cd hack/cluster && "$linter" run --config ../../.golangci.yml "$@" ./...)
+# The other packages of the local cluster are made of Kubernetes itself, which takes long to load and is checked elsewhere.
+(cd hack/cluster && "$linter" run --config ../../.golangci.yml "$@" . ./internal/... ./test/...)

@@ -36,7 +36,8 @@ type Step struct {
 	Broken []string
 }
 
-// Step decides. Every write is for exactly this version of the Pod, so that a start which it has not seen wins.
+// Step decides. Every write to a Pod that is not new is for exactly this version of it, so that a start which it has not
+// seen wins.
 func (r Refresh) Step(p *corev1.Pod) Step {
 	step := Step{State: pods.LifecycleState(p)}
 	if isSettled(p, step.State) {
@@ -124,7 +125,10 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 
 // settle answers the gates and moves the lifecycle on, in one write.
 func (r Refresh) settle(p *corev1.Pod, step Step) Step {
-	o := patch.New(p).IfUnchanged(p)
+	o := patch.New(p)
+	if !isNew(p, step.State) {
+		o.IfUnchanged(p)
+	}
 	next := lifecycle.Next(p, lifecycle.Facts{
 		Lifecycle: r.Lifecycle, State: step.State, AtTarget: r.AtTarget, Completed: true, Unwanted: r.Unwanted,
 	})
@@ -143,6 +147,13 @@ func (r Refresh) settle(p *corev1.Pod, step Step) Step {
 		return step
 	}
 	return step.write(o.BuildStatus())
+}
+
+// isNew says whether nobody has answered the Pod's gates yet. Its kubelet is starting it just now and writes its status as
+// well; a precondition on the version would fail for many of the Pods that are created together. There is no start that
+// could be overlooked: what we have begun ourselves we have seen.
+func isNew(p *corev1.Pod, state pub.LifecycleStateType) bool {
+	return state == pub.LifecycleStatePreparingNormal && pods.Condition(p, pub.InPlaceUpdateReady) == nil && pods.Condition(p, pub.KruisePodReady) == nil
 }
 
 func (r Refresh) answerGates(o *patch.Object, p *corev1.Pod, state pub.LifecycleStateType) {
