@@ -101,7 +101,7 @@ func upCommand() *cobra.Command {
 	dir := dirFlag(cmd)
 	nodes := cmd.Flags().Int("sim-nodes", 5, fmt.Sprintf("`N` simulated nodes, 0 to %d", maxNodes))
 	port := cmd.Flags().Int("api-port", 0, "the `PORT` of the API server, 1024 to 65535 (default: any that is free)")
-	real := cmd.Flags().Bool("real-node", false, "add a node that runs real containers (not available yet)")
+	realNode := cmd.Flags().Bool("real-node", false, "add a node that runs real containers (not available yet)")
 	without := cmd.Flags().StringSlice("without-controllers", nil, "comma-separated `NAMES` of controllers of kube-controller-manager that are not to run")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := requireDir(cmd, *dir); err != nil {
@@ -113,7 +113,7 @@ func upCommand() *cobra.Command {
 		if *port != 0 && (*port < 1024 || *port > 65535) {
 			return usagef("cluster up: --api-port %d is out of range; allowed: 1024 to 65535", *port)
 		}
-		if *real {
+		if *realNode {
 			return errors.New("--real-node is not available yet; leave it out to get simulated nodes")
 		}
 		slices.Sort(*without)

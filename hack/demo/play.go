@@ -123,11 +123,11 @@ func samePods(before, after map[types.UID]corev1.Pod) error {
 		now, ok := after[uid]
 		switch {
 		case !ok:
-			return fmt.Errorf("Pod %s was replaced", old.Name)
+			return fmt.Errorf("replaced: Pod %s", old.Name)
 		case now.Status.PodIP != old.Status.PodIP:
-			return fmt.Errorf("Pod %s had IP %s and has %s", old.Name, old.Status.PodIP, now.Status.PodIP)
+			return fmt.Errorf("the IP of Pod %s was %s and is %s", old.Name, old.Status.PodIP, now.Status.PodIP)
 		case now.Spec.Containers[0].Image != newImage:
-			return fmt.Errorf("Pod %s still runs %s", old.Name, now.Spec.Containers[0].Image)
+			return fmt.Errorf("still at the old image: Pod %s runs %s", old.Name, now.Spec.Containers[0].Image)
 		}
 	}
 	if len(after) != len(before) {

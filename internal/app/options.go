@@ -104,6 +104,11 @@ func (o *Options) validate() error {
 	if o.LeaderElect {
 		o.validateLease(wrong)
 	}
+	o.validateAddresses(wrong)
+	return errors.Join(errs...)
+}
+
+func (o *Options) validateAddresses(wrong func(flag string, value any, allowed string)) {
 	for flag, address := range map[string]string{
 		"metrics-bind-address": o.MetricsAddress, "health-probe-bind-address": o.HealthAddress, "pprof-bind-address": o.ProfileAddress,
 	} {
@@ -114,7 +119,6 @@ func (o *Options) validate() error {
 	if o.ProfileAddress != off && isAddress(o.ProfileAddress) && !isLoopback(o.ProfileAddress) {
 		wrong("pprof-bind-address", o.ProfileAddress, "on loopback, such as 127.0.0.1:6060: profiles show memory")
 	}
-	return errors.Join(errs...)
 }
 
 func (o *Options) validateLease(wrong func(flag string, value any, allowed string)) {

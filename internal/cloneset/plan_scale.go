@@ -52,8 +52,6 @@ type scaling struct {
 	up, upOld, upLimit int
 	down, downOld      int
 	deleteReadyLimit   int
-	updateNum          int
-	updateUnavailable  int
 	surge              int
 }
 

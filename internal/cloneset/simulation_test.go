@@ -283,7 +283,7 @@ func (s *simulation) disturb(f *fixture) {
 	case 1:
 		s.remove(resourcePods, namespace+"/"+name)
 	case 2:
-		s.model.edit(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		s.edit(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	case 3:
 		f.markDelete(name)
 	}

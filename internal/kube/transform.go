@@ -11,10 +11,7 @@ import (
 // TrimMeta drops what no controller reads from an object's metadata.
 func TrimMeta(object metav1.Object) {
 	object.SetManagedFields(nil)
-	annotations := object.GetAnnotations()
-	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
-	}
+	delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 }
 
 // TrimPods returns the transform of a Pod informer. Pods for which isOurs is false become stubs: they are seen, but

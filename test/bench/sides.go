@@ -61,7 +61,7 @@ func (b *bench) end(ctx context.Context, s *side, namespace string) error {
 	err := localcluster.Await(ctx, within, func(ctx context.Context) error {
 		pods, err := b.cluster.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("Pods are left in %s", namespace)
+			err = fmt.Errorf("some Pods are left in %s", namespace)
 		}
 		return err
 	})

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -129,8 +130,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"a reserved name":    {"run", "--dir", "x", "--name", "etcd", "--", "/bin/true"},
 	} {
 		out, err := exec.Command(command, args...).CombinedOutput()
-		exit, _ := err.(*exec.ExitError)
-		if exit == nil || exit.ExitCode() != 2 || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "allowed") && !strings.Contains(string(out), "and none of") {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "allowed") && !strings.Contains(string(out), "and none of") {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}

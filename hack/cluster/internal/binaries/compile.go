@@ -41,7 +41,8 @@ func compile(ctx context.Context, sources fs.FS, set Set, dir string, out io.Wri
 	if err := extract(sources, src); err != nil {
 		return err
 	}
-	defer os.RemoveAll(src)
+	// What is left of the sources is overwritten by the next build.
+	defer func() { _ = os.RemoveAll(src) }()
 	fmt.Fprintln(out, "Compiling Kubernetes and the node simulator: 10 to 15 minutes on two cores the first time, seconds afterwards.")
 	programs := []program{
 		{label: "Kubernetes " + KubernetesVersion, module: src, pkg: "./kube", output: set.Kube},

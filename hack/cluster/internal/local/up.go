@@ -36,26 +36,32 @@ func Up(ctx context.Context, dir string, o state.Options, set binaries.Set, out 
 		return err
 	}
 	for attempt := 1; ; attempt++ {
-		err = l.start(ctx, o, set, out)
-		if err == nil {
-			return nil
-		}
-		c, loadErr := state.Load(string(l))
-		if loadErr != nil || c == nil {
-			// Nothing was started; the folder stays if it was not empty before.
-			_ = os.Remove(string(l))
-			return errors.Join(err, loadErr)
-		}
-		// The caller's Ctrl-C must not keep the half-started cluster alive.
-		stopErr := stop(context.WithoutCancel(ctx), c)
-		if stopErr != nil || attempt == startAttempts || !portTaken(err) || o.APIPort != 0 && ports.Check(o.APIPort) != nil {
-			return errors.Join(err, stopErr)
+		again, err := l.attempt(ctx, o, set, out)
+		if err == nil || !again || attempt == startAttempts {
+			return err
 		}
 		fmt.Fprintln(out, "Another process took one of the ports; starting again with others.")
 		if err := l.clear(false); err != nil {
 			return err
 		}
 	}
+}
+
+// attempt starts the cluster, or leaves nothing running; then it says whether other ports might help.
+func (l layout) attempt(ctx context.Context, o state.Options, set binaries.Set, out io.Writer) (again bool, err error) {
+	if err = l.start(ctx, o, set, out); err == nil {
+		return false, nil
+	}
+	c, loadErr := state.Load(string(l))
+	if loadErr != nil || c == nil {
+		// Nothing was started; the folder stays if it was not empty before.
+		_ = os.Remove(string(l))
+		return false, errors.Join(err, loadErr)
+	}
+	// The caller's Ctrl-C must not keep the half-started cluster alive.
+	stopErr := stop(context.WithoutCancel(ctx), c)
+	again = stopErr == nil && portTaken(err) && (o.APIPort == 0 || ports.Check(o.APIPort) == nil)
+	return again, errors.Join(err, stopErr)
 }
 
 func (l layout) lock(out io.Writer) (unlock func(), err error) {

@@ -20,7 +20,11 @@ func Free(n int) ([]int, error) {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
 		defer l.Close()
-		chosen = append(chosen, l.Addr().(*net.TCPAddr).Port)
+		address, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil, fmt.Errorf("looking for a free port: %s is no TCP address", l.Addr())
+		}
+		chosen = append(chosen, address.Port)
 	}
 	return chosen, nil
 }

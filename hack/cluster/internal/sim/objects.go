@@ -19,7 +19,7 @@ const (
 func nodeIP(i int) string { return fmt.Sprintf("172.16.%d.%d", i/250, i%250+1) }
 
 // Node is the i-th simulated node, ready from the start.
-func Node(i int) object {
+func Node(i int) map[string]any {
 	name := fmt.Sprintf("node-%d", i)
 	capacity := object{"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"}
 	return object{
@@ -46,8 +46,8 @@ func Node(i int) object {
 }
 
 // Storage are the objects by which claims get volumes, by the path that they are created at.
-func Storage() map[string][]object {
-	return map[string][]object{
+func Storage() map[string][]map[string]any {
+	return map[string][]map[string]any{
 		"/apis/storage.k8s.io/v1/storageclasses": {{
 			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
 			"metadata":             object{"name": "standard", "annotations": object{"storageclass.kubernetes.io/is-default-class": "true"}},

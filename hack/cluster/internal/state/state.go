@@ -93,7 +93,8 @@ func WriteFile(path string, content []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already when the rename succeeded
+	// Gone already when the rename succeeded.
+	defer func() { _ = os.Remove(tmp.Name()) }()
 	_, err = tmp.Write(content)
 	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
 	if err != nil {
