@@ -1,8 +1,8 @@
 package test
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
