@@ -178,7 +178,7 @@ func TestDeletingTheSetRemovesItsPods(t *testing.T) {
 	})
 }
 
-func TestTrap006_IntegersAreAsGoodAsPercentages(t *testing.T) {
+func TestIntegersAreAsGoodAsPercentages(t *testing.T) {
 	e := newRunningEnv(t)
 	e.create(newSet(5, budget(intstr.FromInt32(0), intstr.FromInt32(5))))
 	e.available(5)
