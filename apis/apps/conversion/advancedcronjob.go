@@ -2,19 +2,30 @@ package conversion
 
 const imageListPullJobTemplate = "imageListPullJobTemplate"
 
-func advancedCronJobDown(t Tree) {
-	carried := Tree{}
-	if move(child(t, "spec", "template"), carried, imageListPullJobTemplate) {
-		putCarrier(t, CarrierKey(kindAdvancedCronJob), Tree{"spec": Tree{"template": carried}})
+func advancedCronJobUp(obj, carried Tree) Tree {
+	template := child(carried, "spec", "template")
+	if template == nil && child(obj, "spec", "template") == nil {
+		return nil
 	}
+	if spec := ensure(obj, "spec"); spec != nil {
+		unpack(spec, "template", template, []string{imageListPullJobTemplate})
+	}
+	return nil
 }
 
-func advancedCronJobUp(t Tree) {
-	content := takeCarrier(t, CarrierKey(kindAdvancedCronJob), func(c Tree) bool {
-		return onlyMembers(c, "spec") && onlyMembers(child(c, "spec"), "template") &&
-			isSubset(child(c, "spec", "template"), []string{imageListPullJobTemplate})
-	})
-	if carried := child(content, "spec", "template"); len(carried) > 0 {
-		move(carried, ensure(t, "spec", "template"), imageListPullJobTemplate)
+func advancedCronJobDown(obj, _ Tree) Tree {
+	if child(obj, "spec", "template") == nil {
+		return nil
 	}
+	template := pack(own(own(obj, "spec"), "template"), []string{imageListPullJobTemplate})
+	if len(template) == 0 {
+		return nil
+	}
+	return Tree{"spec": Tree{"template": template}}
+}
+
+// hasVisibleTemplate tells whether a v1alpha1 AdvancedCronJob has one of the templates that v1alpha1 knows.
+func hasVisibleTemplate(obj Tree) bool {
+	template := child(obj, "spec", "template")
+	return !isZero(template["jobTemplate"]) || !isZero(template["broadcastJobTemplate"])
 }

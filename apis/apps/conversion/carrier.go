@@ -2,94 +2,147 @@ package conversion
 
 import "strings"
 
-// TooLarge is the value of a carrier that would not fit. An object that carries it cannot be written through v1alpha1.
+// TooLarge is the value of a carrier that would not fit into the annotations of an object. An object that shows it lacks
+// fields: admission must refuse to write it in that version.
 const TooLarge = "too-large"
 
-// maxAnnotations is what the API server allows for all annotations of an object, less some room.
-const maxAnnotations = 256<<10 - 1<<10
+// The API server refuses objects with more than 256 KiB of annotations. The margin is for what others add.
+const maxAnnotationBytes = 256<<10 - 1<<10
 
-// CarrierKey is the annotation on v1alpha1 objects of a kind that holds what only v1beta1 has a place for.
-func CarrierKey(kind string) string {
-	return "apps.kruise.io/" + strings.ToLower(kind) + "-v1beta1-fields"
+// CarrierKey returns the annotation that carries what only objects of version fieldsOf have, on objects of the other
+// version.
+func CarrierKey(kind, fieldsOf string) string {
+	return Group + "/" + strings.ToLower(kind) + "-" + fieldsOf + "-fields"
 }
 
-// alphaCarrierKey is the annotation on v1beta1 objects that holds what only v1alpha1 has a place for.
-func alphaCarrierKey(kind string) string {
-	return "apps.kruise.io/" + strings.ToLower(kind) + "-v1alpha1-fields"
-}
-
-func putCarrier(t Tree, key string, content Tree) {
-	raw, err := Encode(content)
+// carrierOf returns the carrier of an object without removing it, nil if there is none that can be read.
+func carrierOf(obj Tree, key string) Tree {
+	s, ok := child(obj, "metadata", "annotations")[key].(string)
+	if !ok || !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") {
+		return nil
+	}
+	c, err := Decode([]byte(s))
 	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// takeCarrier removes a carrier that can be read, and annotations that are empty then. obj must be owned.
+func takeCarrier(obj Tree, key string) Tree {
+	c := carrierOf(obj, key)
+	if c != nil {
+		setAnnotation(obj, key, "")
+	}
+	return c
+}
+
+// putCarrier writes a carrier; an empty one is none. obj must be owned and must have a home for it.
+func putCarrier(obj Tree, key string, c Tree) {
+	if len(c) == 0 {
 		return
 	}
-	size := len(key) + len(raw)
-	for k, v := range child(t, "metadata", annotations) {
-		if s, ok := v.(string); ok && k != key {
-			size += len(k) + len(s)
+	value := TooLarge
+	if data, err := Encode(c); err == nil {
+		size := len(key) + len(data)
+		for k, v := range child(obj, "metadata", "annotations") {
+			if k != key {
+				s, _ := v.(string)
+				size += len(k) + len(s)
+			}
+		}
+		if size <= maxAnnotationBytes {
+			value = string(data)
 		}
 	}
-	value := string(raw)
-	if size > maxAnnotations {
-		value = TooLarge
-	}
-	setMeta(t, annotations, key, value)
+	setAnnotation(obj, key, value)
 }
 
-// carrier is the content of a carrier, or nil if there is none that accept likes. Another value stays where it is.
-func carrier(t Tree, key string, accept func(Tree) bool) Tree {
-	raw, ok := getMeta(t, annotations, key)
-	if !ok {
-		return nil
+// setAnnotation sets an annotation or, with the empty value, removes it. See setMetadata.
+func setAnnotation(obj Tree, key, value string) { setMetadata(obj, "annotations", key, value) }
+
+// setMetadata sets a label or annotation or, with the empty value, removes it together with the member that held it if
+// nothing else is in there. A null is replaced like an absent member. hasHome must hold for obj.
+func setMetadata(obj Tree, member, key, value string) {
+	if _, ok := child(obj, "metadata", member)[key]; !ok && value == "" {
+		return
 	}
-	content, err := Decode([]byte(raw))
-	if err != nil || !accept(content) {
-		return nil
+	metadata := ensureHome(obj, "metadata")
+	values := ensureHome(metadata, member)
+	if value != "" {
+		values[key] = value
+		return
 	}
-	return content
+	delete(values, key)
+	setChild(metadata, member, values)
 }
 
-// takeCarrier is carrier, and removes what it returns.
-func takeCarrier(t Tree, key string, accept func(Tree) bool) Tree {
-	content := carrier(t, key, accept)
-	if content != nil {
-		removeMeta(t, annotations, key)
+func ensureHome(t Tree, key string) Tree {
+	if v, ok := t[key]; ok && v == nil {
+		delete(t, key)
 	}
-	return content
+	return ensure(t, key)
 }
 
-// onlyMembers says whether an object has no other members than these, all of them objects.
-func onlyMembers(t Tree, names ...string) bool {
-	for k, v := range t {
-		known := false
-		for _, n := range names {
-			known = known || n == k
-		}
-		if _, isObject := v.(Tree); !known || !isObject {
+// hasHome tells whether labels and annotations can be written: what should hold them is absent, null or an object, and
+// their values are strings. The API server sends no other objects.
+func hasHome(obj Tree) bool {
+	if v, ok := obj["metadata"]; ok && v != nil && child(obj, "metadata") == nil {
+		return false
+	}
+	metadata := child(obj, "metadata")
+	for _, member := range []string{"labels", "annotations"} {
+		v, ok := metadata[member]
+		if ok && v != nil && child(metadata, member) == nil {
 			return false
+		}
+		for _, v := range child(metadata, member) {
+			if _, ok := v.(string); !ok {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// KeepCarrier is the rule for an update through v1alpha1: a client that does not know the carrier and sends the object
-// without it must not erase what it holds. A client that means to erase it sends "{}". The objects are v1alpha1; updated
-// is changed.
-func KeepCarrier(old, updated Tree) {
+// KeepCarrier is the rule for a v1alpha1 UPDATE by a client that left the carrier out, as a plain PUT of an old manifest
+// does: if the new object has no carrier and the old one has, the new one gets it, and nothing is erased. Both objects are
+// v1alpha1; neither is changed. The answer is the new object itself when there is nothing to do. A client that means to
+// clear what the carrier holds sets it to `{}`; what it says beside an edited field is stale and never wins.
+//
+// For AdvancedCronJob the carrier stands for a third template, so it is not kept beside one of the two others.
+//
+// A carrier that says [TooLarge] is kept too, so that validation sees that this object must not be written in v1alpha1.
+func KeepCarrier(old, updated Tree) Tree {
 	kind := text(updated, "kind")
-	key := CarrierKey(kind)
-	if _, sent := getMeta(updated, annotations, key); sent {
-		return
+	if _, known := mappingOf(kind); !known || text(old, "kind") != kind || !hasHome(updated) {
+		return updated
 	}
-	kept, ok := getMeta(old, annotations, key)
-	if !ok {
-		return
+	key := CarrierKey(kind, V1beta1)
+	value, _ := child(old, "metadata", "annotations")[key].(string)
+	if _, ok := child(updated, "metadata", "annotations")[key]; ok || value == "" {
+		return updated
 	}
-	if kind == kindAdvancedCronJob {
-		template := child(updated, "spec", "template")
-		if has(template, "jobTemplate") || has(template, "broadcastJobTemplate") {
-			return
-		}
+	if kind == "AdvancedCronJob" && hasVisibleTemplate(updated) {
+		return updated
 	}
-	setMeta(updated, annotations, key, kept)
+	kept := deepCopyTree(updated)
+	setAnnotation(kept, key, value)
+	return kept
+}
+
+// CarrierProblem tells admission what is wrong with the carrier of a v1alpha1 object, "" if nothing is or there is none.
+// It belongs to the field metadata.annotations.
+func CarrierProblem(obj Tree) string {
+	key := CarrierKey(text(obj, "kind"), V1beta1)
+	value, ok := child(obj, "metadata", "annotations")[key]
+	switch {
+	case !ok:
+		return ""
+	case value == TooLarge:
+		return key + ": this object has more fields than v1alpha1 can carry; edit this object through v1beta1"
+	case carrierOf(obj, key) == nil:
+		return key + ": must be a JSON object as written by the conversion"
+	}
+	return ""
 }

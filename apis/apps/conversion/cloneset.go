@@ -1,309 +1,249 @@
 package conversion
 
 import (
-	"encoding/json"
-	"reflect"
+	"maps"
 	"slices"
-	"strconv"
 )
 
-const excludePreparingDeleteLabel = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+const (
+	excludePreparingDeleteLabel = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 
-// flatMembers are under updateStrategy in v1alpha1 and under updateStrategy.rollingUpdate in v1beta1.
+	rollingUpdateType = "RollingUpdate"
+	onDeleteType      = "OnDelete"
+	reCreateType      = "ReCreate"
+)
+
+// flatMembers are directly under updateStrategy in v1alpha1 and under updateStrategy.rollingUpdate in v1beta1.
 func flatMembers() []string {
-	return []string{"partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy", "inPlaceUpdateStrategy"}
+	return []string{
+		"inPlaceUpdateStrategy", "maxSurge", "maxUnavailable", "partition", "paused", "priorityStrategy", "scatterStrategy",
+	}
 }
 
-func cloneSetUp(t Tree) {
-	reuseUp(t)
-	if v, _ := getMeta(t, labels, excludePreparingDeleteLabel); v == "true" {
-		if s := ensure(t, "spec", "scaleStrategy"); s != nil {
-			s["excludePreparingDelete"] = true
+// isPolicy tells whether a v1alpha1 type stands for RollingUpdate with this way to update a Pod.
+func isPolicy(t any) bool {
+	return t == reCreateType || t == "InPlaceIfPossible" || t == "InPlaceOnly"
+}
+
+func cloneSetUp(obj, carried Tree) Tree {
+	spec := own(obj, "spec")
+	if spec == nil {
+		return nil
+	}
+	if usable(spec, "scaleStrategy") {
+		scale := fork(child(spec, "scaleStrategy"))
+		reuseUp(scale)
+		if v, ok := scale["excludePreparingDelete"].(bool); ok && v {
+			delete(scale, "excludePreparingDelete")
+		}
+		if text(child(obj, "metadata", "labels"), excludePreparingDeleteLabel) == "true" {
+			scale["excludePreparingDelete"] = true
+		}
+		setChild(spec, "scaleStrategy", scale)
+	}
+	if usable(spec, "updateStrategy") {
+		_, present := spec["updateStrategy"]
+		strategy := fork(child(spec, "updateStrategy"))
+		strategyUp(strategy, child(carried, "updateStrategy"))
+		preDownloadUp(child(obj, "metadata", "annotations"), strategy)
+		if spec["updateStrategy"] = strategy; len(strategy) == 0 && !present {
+			delete(spec, "updateStrategy")
 		}
 	}
-	content := takeCarrier(t, CarrierKey(kindCloneSet), func(c Tree) bool { return child(c, "updateStrategy") != nil && len(c) == 1 })
-	if u := child(t, "spec", "updateStrategy"); u != nil {
-		strategyUp(u, child(content, "updateStrategy"))
-	}
-	preDownloadUp(t)
+	return nil
 }
 
-func cloneSetDown(t Tree) {
-	reuseDown(t)
-	exclude, isBool := child(t, "spec", "scaleStrategy")["excludePreparingDelete"].(bool)
-	if isBool {
-		delete(child(t, "spec", "scaleStrategy"), "excludePreparingDelete")
+func cloneSetDown(obj, _ Tree) Tree {
+	spec := own(obj, "spec")
+	if spec == nil {
+		return nil
 	}
-	if exclude {
-		setMeta(t, labels, excludePreparingDeleteLabel, "true")
-	} else if v, _ := getMeta(t, labels, excludePreparingDeleteLabel); v == "true" && isReachable(t, "spec", "scaleStrategy") {
-		removeMeta(t, labels, excludePreparingDeleteLabel)
+	if usable(spec, "scaleStrategy") {
+		scale := fork(child(spec, "scaleStrategy"))
+		reuseDown(scale)
+		excludeDown(obj, scale)
+		setChild(spec, "scaleStrategy", scale)
 	}
-	preDownloadDown(t)
-	if u := child(t, "spec", "updateStrategy"); u != nil {
-		if content := strategyDown(u); content != nil {
-			putCarrier(t, CarrierKey(kindCloneSet), Tree{"updateStrategy": content})
-		}
+	if !usable(spec, "updateStrategy") {
+		return nil
 	}
-	dropEmpty(child(t, "spec"), "scaleStrategy")
+	_, present := spec["updateStrategy"]
+	strategy := fork(child(spec, "updateStrategy"))
+	emptied := preDownloadDown(obj, strategy)
+	carry := strategyDown(strategy)
+	if spec["updateStrategy"] = strategy; len(strategy) == 0 && (emptied || !present) {
+		delete(spec, "updateStrategy")
+	}
+	if len(carry) == 0 {
+		return nil
+	}
+	return Tree{"updateStrategy": carry}
 }
 
-func dropEmpty(t Tree, name string) {
-	if m, ok := t[name].(Tree); ok && len(m) == 0 {
-		delete(t, name)
+// reuseUp turns the negative flag of v1alpha1 into the positive one. Its false is what an absent one means, and is left
+// out. A flag that is no bool stays, as if absent.
+func reuseUp(scale Tree) {
+	disabled := takeFlag(scale, "disablePVCReuse")
+	takeFlag(scale, "enablePVCReuse")
+	if !disabled {
+		scale["enablePVCReuse"] = true
 	}
 }
 
-func reuseUp(t Tree) {
-	s := ensure(t, "spec", "scaleStrategy")
-	if s == nil {
-		return
-	}
-	disabled, isBool := s["disablePVCReuse"].(bool)
-	if has(s, "disablePVCReuse") && !isBool || has(s, "enablePVCReuse") {
-		return
-	}
-	delete(s, "disablePVCReuse")
-	s["enablePVCReuse"] = !disabled
-}
-
-func reuseDown(t Tree) {
-	s := ensure(t, "spec", "scaleStrategy")
-	if s == nil || has(s, "disablePVCReuse") {
-		return
-	}
-	enabled, isBool := s["enablePVCReuse"].(bool)
-	if has(s, "enablePVCReuse") && !isBool {
-		return
-	}
-	delete(s, "enablePVCReuse")
+func reuseDown(scale Tree) {
+	enabled := takeFlag(scale, "enablePVCReuse")
+	takeFlag(scale, "disablePVCReuse")
 	if !enabled {
-		s["disablePVCReuse"] = true
+		scale["disablePVCReuse"] = true
 	}
 }
 
-// strategyUp makes the nested form of the flat one, with the help of what was carried, if it still belongs to it.
-func strategyUp(u, carried Tree) {
-	if _, isObject := u["rollingUpdate"].(Tree); has(u, "rollingUpdate") && !isObject {
-		return
+// takeFlag removes a member if it is a bool, and returns its value.
+func takeFlag(t Tree, key string) bool {
+	v, ok := t[key].(bool)
+	if ok {
+		delete(t, key)
 	}
-	if carried != nil && !reflect.DeepEqual(carried["for"], typeOf(u)) {
+	return v
+}
+
+func excludeDown(obj, scale Tree) {
+	if takeFlag(scale, "excludePreparingDelete") {
+		setMetadata(obj, "labels", excludePreparingDeleteLabel, "true")
+	} else if text(child(obj, "metadata", "labels"), excludePreparingDeleteLabel) == "true" {
+		setMetadata(obj, "labels", excludePreparingDeleteLabel, "")
+	}
+}
+
+// strategyUp nests the flat members and splits the type. What was carried counts if it belongs to the present type.
+func strategyUp(strategy, carried Tree) {
+	if f, ok := carried["for"]; !ok || !equal(f, strategy["type"]) {
 		carried = nil
 	}
-	rolling, _ := u["rollingUpdate"].(Tree)
-	if rolling == nil {
-		rolling = Tree{}
+	if child(strategy, "rollingUpdate") != nil {
+		// v1alpha1 has no such member: it must not come to life.
+		delete(strategy, "rollingUpdate")
 	}
-	for _, name := range flatMembers() {
-		move(u, rolling, name)
+	rolling := Tree{}
+	for _, k := range flatMembers() {
+		moveMember(strategy, rolling, k)
 	}
-	members, _ := carried["members"].([]any)
-	for _, m := range members {
-		if name, ok := m.(string); ok {
-			move(u, rolling, name)
-		}
+	for _, k := range movable(carried["members"]) {
+		moveMember(strategy, rolling, k)
 	}
-	if t, isText := u["type"].(string); isText {
-		typeUp(u, rolling, t)
-	}
-	override(u, "type", carried)
+	typeUp(strategy, rolling)
+	override(strategy, "type", carried)
 	override(rolling, "podUpdatePolicy", carried)
-	delete(u, "rollingUpdate")
 	exists, told := carried["rollingUpdate"].(bool)
-	if len(rolling) > 0 || told && exists {
-		u["rollingUpdate"] = rolling
+	if told && !exists {
+		delete(rolling, "podUpdatePolicy")
+	}
+	if len(rolling) > 0 || exists {
+		strategy["rollingUpdate"] = rolling
 	}
 }
 
-func typeOf(u Tree) any { return u["type"] }
+func typeUp(strategy, rolling Tree) {
+	switch t := strategy["type"]; {
+	case isPolicy(t):
+		strategy["type"], rolling["podUpdatePolicy"] = rollingUpdateType, t
+	case t == "":
+		delete(strategy, "type")
+	}
+}
 
-func typeUp(u, rolling Tree, t string) {
-	switch t {
-	case "":
-		delete(u, "type")
-	case "ReCreate", "InPlaceIfPossible", "InPlaceOnly":
-		u["type"] = "RollingUpdate"
-		if !has(rolling, "podUpdatePolicy") {
-			rolling["podUpdatePolicy"] = t
+// override sets a member to its carried value; null stands for absent.
+func override(t Tree, key string, carried Tree) {
+	switch v, ok := carried[key]; {
+	case ok && v != nil:
+		t[key] = v
+	case ok:
+		delete(t, key)
+	}
+}
+
+// movable returns the names in a list of members that came from rollingUpdate and have a place beside it.
+func movable(list any) []string {
+	var names []string
+	l, _ := list.([]any)
+	for _, v := range l {
+		if k, ok := v.(string); ok && !isReserved(k) {
+			names = append(names, k)
 		}
 	}
+	return names
 }
 
-// override sets a member to what was carried; null: to absent.
-func override(t Tree, name string, carried Tree) {
-	v, ok := has2(carried, name)
-	switch {
-	case !ok:
-	case v == nil:
-		delete(t, name)
-	default:
-		t[name] = v
-	}
+// isReserved tells whether a name has a meaning of its own directly under updateStrategy.
+func isReserved(k string) bool {
+	return k == "type" || k == "rollingUpdate" || slices.Contains(flatMembers(), k)
 }
 
-// strategyDown makes the flat form of the nested one and returns what has to be carried to undo it; nil for nothing.
-func strategyDown(u Tree) Tree {
-	rolling, isObject := u["rollingUpdate"].(Tree)
-	if has(u, "rollingUpdate") && !isObject {
-		return nil
+// strategyDown flattens, and returns what strategyUp needs to undo it.
+func strategyDown(strategy Tree) Tree {
+	before := fork(strategy)
+	rolling := fork(child(strategy, "rollingUpdate"))
+	_, nested := strategy["rollingUpdate"].(Tree)
+	if nested {
+		delete(strategy, "rollingUpdate")
 	}
-	before, _ := deepCopy(u).(Tree)
-	delete(u, "rollingUpdate")
-	policy, policyIsText := rolling["podUpdatePolicy"].(string)
-	members := []any{}
-	for _, name := range sortedKeys(rolling) {
-		switch {
-		case name == "podUpdatePolicy" && policyIsText:
-		case slices.Contains(flatMembers(), name):
-			u[name] = rolling[name]
-		default:
-			u[name] = rolling[name]
-			members = append(members, name)
+	for _, k := range flatMembers() {
+		// A v1beta1 object can have such a member only without meaning: it must not come to life.
+		delete(strategy, k)
+		moveMember(rolling, strategy, k)
+	}
+	var members []any
+	for _, k := range slices.Sorted(maps.Keys(rolling)) {
+		_, isText := rolling[k].(string)
+		if !isReserved(k) && (k != "podUpdatePolicy" || !isText) {
+			strategy[k] = rolling[k]
+			members = append(members, k)
 		}
 	}
-	typeDown(u, policy)
-	return toCarry(before, u, members)
+	typeDown(strategy, text(rolling, "podUpdatePolicy"), nested)
+	return strategyCarry(before, strategy, members)
 }
 
-func typeDown(u Tree, policy string) {
-	t, isText := u["type"].(string)
+func typeDown(strategy Tree, policy string, nested bool) {
+	t, present := strategy["type"]
+	_, isText := t.(string)
 	switch {
-	case has(u, "type") && !isText:
-	case t == "OnDelete":
+	case t == onDeleteType || present && !isText:
 	case policy != "":
-		u["type"] = policy
-	case t == "RollingUpdate" || has(u, "type") && t == "":
-		// Without a type both forms mean ReCreate, and so nothing has to be said.
-		u["type"] = "ReCreate"
+		strategy["type"] = policy
+	case present || nested:
+		strategy["type"] = reCreateType
 	}
 }
 
-// toCarry compares the nested form with what the flat one would become.
-func toCarry(nested, flat Tree, members []any) Tree {
-	guess, _ := deepCopy(flat).(Tree)
-	content := Tree{"for": typeOf(flat)}
+// strategyCarry compares with what strategyUp would make of the flat form alone.
+func strategyCarry(nested, flat Tree, members []any) Tree {
+	carry := Tree{"for": flat["type"]}
 	if len(members) > 0 {
-		content["members"] = members
+		carry["members"] = members
 	}
-	strategyUp(guess, content)
-	difference(content, "type", nested, guess)
-	difference(content, "podUpdatePolicy", child(nested, "rollingUpdate"), child(guess, "rollingUpdate"))
-	_, was := nested["rollingUpdate"]
-	withPolicy, _ := deepCopy(flat).(Tree)
-	strategyUp(withPolicy, content)
-	if _, is := withPolicy["rollingUpdate"]; was != is {
-		content["rollingUpdate"] = was
+	guess := fork(flat)
+	strategyUp(guess, carry)
+	t, present := nested["type"]
+	if g, ok := guess["type"]; ok != present || !equal(g, t) {
+		carry["type"] = t
 	}
-	if len(content) == 1 {
+	_, exists := nested["rollingUpdate"].(Tree)
+	policy, isText := child(nested, "rollingUpdate")["podUpdatePolicy"].(string)
+	had, hadText := child(guess, "rollingUpdate")["podUpdatePolicy"].(string)
+	switch {
+	case !exists && hadText:
+		carry["rollingUpdate"] = false
+	case isText && (!hadText || policy != had):
+		carry["podUpdatePolicy"] = policy
+	case !isText && hadText:
+		carry["podUpdatePolicy"] = nil
+	}
+	if exists && len(child(nested, "rollingUpdate")) == 0 {
+		carry["rollingUpdate"] = true
+	}
+	if len(carry) == 1 {
 		return nil
 	}
-	return content
-}
-
-func difference(content Tree, name string, wanted, got Tree) {
-	v, wantedThere := has2(wanted, name)
-	w, gotThere := has2(got, name)
-	switch {
-	case wantedThere == gotThere && reflect.DeepEqual(v, w):
-	case wantedThere:
-		content[name] = v
-	default:
-		content[name] = nil
-	}
-}
-
-// preDownload are the members of inPlaceUpdateStrategy that v1alpha1 has as annotations.
-func preDownload() map[string]string {
-	return map[string]string{
-		"imagePreDownloadParallelism":         "apps.kruise.io/image-predownload-parallelism",
-		"imagePreDownloadTimeoutSeconds":      "apps.kruise.io/image-predownload-timeout-seconds",
-		"imagePreDownloadMinUpdatedReadyPods": "apps.kruise.io/image-predownload-min-updated-ready-pods",
-	}
-}
-
-// parsePreDownload is the member that an annotation stands for; false if it stands for none.
-func parsePreDownload(member, value string) (any, bool) {
-	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return json.Number(strconv.FormatInt(n, 10)), true
-	}
-	if member == "imagePreDownloadParallelism" && value != "" {
-		return value, true
-	}
-	return nil, false
-}
-
-func preDownloadUp(t Tree) {
-	for member, key := range preDownload() {
-		value, ok := getMeta(t, annotations, key)
-		if !ok {
-			continue
-		}
-		if v, ok := parsePreDownload(member, value); ok {
-			if s := ensure(t, "spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"); s != nil {
-				s[member] = v
-			}
-		}
-	}
-}
-
-func preDownloadDown(t Tree) {
-	if !isReachable(t, "spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy") {
-		return
-	}
-	rolling := child(t, "spec", "updateStrategy", "rollingUpdate")
-	s := child(rolling, "inPlaceUpdateStrategy")
-	moved := false
-	for member, key := range preDownload() {
-		value, isNumber := "", false
-		switch v := s[member].(type) {
-		case json.Number:
-			value, isNumber = v.String(), true
-		case string:
-			value = v
-		}
-		// A number that would come back as something else stays.
-		if v, ok := parsePreDownload(member, value); ok && (!isNumber || v == s[member]) {
-			setMeta(t, annotations, key, value)
-			delete(s, member)
-			moved = true
-			continue
-		}
-		if present, ok := getMeta(t, annotations, key); ok && !has(s, member) {
-			if _, parses := parsePreDownload(member, present); parses {
-				removeMeta(t, annotations, key)
-			}
-		}
-	}
-	if !moved {
-		return
-	}
-	// What held nothing else came from the annotations, or will.
-	dropEmpty(rolling, "inPlaceUpdateStrategy")
-	dropEmpty(child(t, "spec", "updateStrategy"), "rollingUpdate")
-	dropEmpty(child(t, "spec"), "updateStrategy")
-}
-
-// isReachable says whether nothing but objects is in the way to the path.
-func isReachable(t Tree, path ...string) bool {
-	for _, name := range path {
-		v, there := t[name]
-		if !there {
-			return true
-		}
-		object, ok := v.(Tree)
-		if !ok {
-			return false
-		}
-		t = object
-	}
-	return true
-}
-
-func sortedKeys(t Tree) []string {
-	keys := make([]string, 0, len(t))
-	for k := range t {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return carry
 }

@@ -5,64 +5,159 @@ import (
 	"fmt"
 )
 
+// Names of the group and its versions.
 const (
-	group    = "apps.kruise.io/"
-	v1alpha1 = group + "v1alpha1"
-	v1beta1  = group + "v1beta1"
-
-	kindCloneSet         = "CloneSet"
-	kindStatefulSet      = "StatefulSet"
-	kindSidecarSet       = "SidecarSet"
-	kindBroadcastJob     = "BroadcastJob"
-	kindAdvancedCronJob  = "AdvancedCronJob"
-	kindUnitedDeployment = "UnitedDeployment"
+	Group    = "apps.kruise.io"
+	V1alpha1 = "v1alpha1"
+	V1beta1  = "v1beta1"
 )
 
-// Convert returns the object in the desired version. The object itself is not changed, and shares nothing with the
-// result. It fails only if kind or version are unknown or missing.
-func Convert(object Tree, desiredAPIVersion string) (Tree, error) {
-	version, okVersion := object["apiVersion"].(string)
-	kind, okKind := object["kind"].(string)
-	if !okVersion || !okKind {
-		return nil, errors.New("the object has no apiVersion or no kind")
+// Convert returns obj in the desired API version ("apps.kruise.io/v1beta1", for example). It neither changes its input
+// nor shares anything with it. It is total: it fails only for an object without string apiVersion and kind, for an unknown
+// kind and for an unknown version, whatever else is in the object. An object that is in the desired version already comes
+// back as it is.
+func Convert(obj Tree, desiredAPIVersion string) (Tree, error) {
+	have, ok := obj["apiVersion"].(string)
+	if !ok {
+		return nil, errors.New("object has no string apiVersion")
 	}
-	up, down := mappings(kind)
-	if up == nil {
-		return nil, fmt.Errorf("kind %q is unknown", kind)
+	kind, ok := obj["kind"].(string)
+	if !ok {
+		return nil, errors.New("object has no string kind")
 	}
-	for _, v := range []string{version, desiredAPIVersion} {
-		if v != v1alpha1 && v != v1beta1 {
-			return nil, fmt.Errorf("%s: version %q is unknown: only %s and %s are", kind, v, v1alpha1, v1beta1)
+	m, ok := mappingOf(kind)
+	if !ok {
+		return nil, fmt.Errorf("kind %q is not known", kind)
+	}
+	for _, v := range []string{have, desiredAPIVersion} {
+		if v != Group+"/"+V1alpha1 && v != Group+"/"+V1beta1 {
+			return nil, fmt.Errorf("API version %q of kind %s is not known", v, kind)
 		}
 	}
-	out, _ := deepCopy(object).(Tree)
-	if version == desiredAPIVersion {
+	out := deepCopyTree(obj)
+	switch {
+	case have == desiredAPIVersion:
 		return out, nil
-	}
-	if desiredAPIVersion == v1beta1 {
-		up(out)
-	} else {
-		down(out)
+	case m.up == nil || !hasHome(out):
+	case desiredAPIVersion == Group+"/"+V1beta1:
+		out = m.convertUp(out)
+	default:
+		out = m.convertDown(out)
 	}
 	out["apiVersion"] = desiredAPIVersion
 	return out, nil
 }
 
-// mappings are the changes from v1alpha1 to v1beta1 and back; nil for an unknown kind.
-func mappings(kind string) (up, down func(Tree)) {
+// mapping is what a kind's document says. Its functions change an object that they own (see fork). They get the carrier
+// that was on the object, nil without one, and return what the result has to carry.
+type mapping struct {
+	kind string
+	// up turns v1alpha1 into v1beta1. nil: the versions are the same.
+	up func(obj, carried Tree) Tree
+	// down turns v1beta1 into v1alpha1. It returns what up needs beside the result; it may return more than that, it
+	// is written only if up does not restore the object without it.
+	down func(obj, carried Tree) Tree
+	// maskAlpha and maskBeta remove, from an owned object that is only compared, what need not come back. nil: nothing.
+	maskAlpha, maskBeta func(obj Tree)
+}
+
+func mappingOf(kind string) (mapping, bool) {
 	switch kind {
-	case kindCloneSet:
-		return cloneSetUp, cloneSetDown
-	case kindStatefulSet:
-		return statefulSetUp, statefulSetDown
-	case kindSidecarSet:
-		return sidecarSetUp, sidecarSetDown
-	case kindBroadcastJob:
-		return func(Tree) {}, func(Tree) {}
-	case kindAdvancedCronJob:
-		return advancedCronJobUp, advancedCronJobDown
-	case kindUnitedDeployment:
-		return unitedDeploymentUp, unitedDeploymentDown
+	case "AdvancedCronJob":
+		return mapping{kind: kind, up: advancedCronJobUp, down: advancedCronJobDown}, true
+	case "BroadcastJob":
+		return mapping{kind: kind}, true
+	case "CloneSet":
+		return mapping{kind, cloneSetUp, cloneSetDown, maskCloneSetAlpha, maskCloneSetBeta}, true
+	case "SidecarSet":
+		return mapping{kind: kind, up: sidecarSetUp, down: sidecarSetDown}, true
+	case "StatefulSet":
+		return mapping{kind: kind, up: statefulSetUp, down: statefulSetDown}, true
+	case "UnitedDeployment":
+		return mapping{kind: kind, up: unitedDeploymentUp, down: unitedDeploymentDown}, true
 	}
-	return nil, nil
+	return mapping{}, false
+}
+
+// convertUp maps, tries the way back, and lets the result carry what that would lose. What the v1alpha1 object carried
+// for the v1beta1 side is applied last: it is invisible from v1alpha1, so it has no part in the way back.
+func (m mapping) convertUp(alpha Tree) Tree {
+	key := CarrierKey(m.kind, V1alpha1)
+	seen := fork(alpha)
+	carried := takeCarrier(seen, CarrierKey(m.kind, V1beta1))
+	beta := fork(seen)
+	carry := m.up(beta, carried)
+	try := func(carry Tree) (Tree, Tree) {
+		b := fork(beta)
+		putCarrier(b, key, carry)
+		back, _ := m.plainDown(b)
+		return b, differences(masked(back, m.maskAlpha), masked(seen, m.maskAlpha))
+	}
+	out, lost := try(carry)
+	if len(lost) > 0 {
+		// A second time with a carrier in place, because it may create the annotations that it is in.
+		_, lost = try(with(carry, restoreMember, Tree{}))
+		out, _ = try(with(carry, restoreMember, lost))
+	}
+	restore(m.kind, out, carried, m.maskBeta)
+	return out
+}
+
+// convertDown maps, tries the way back, and lets the result carry what that would lose.
+func (m mapping) convertDown(beta Tree) Tree {
+	key := CarrierKey(m.kind, V1alpha1)
+	wanted, compared := beta, func(b Tree) Tree { return b }
+	if carrierOf(beta, key) != nil {
+		// Its own carrier is written again by the way back, without what is stale in it.
+		compared = func(b Tree) Tree {
+			b = fork(b)
+			takeCarrier(b, key)
+			return b
+		}
+		wanted = compared(beta)
+	}
+	alpha, carry := m.plainDown(beta)
+	try := func(carry Tree) (Tree, Tree) {
+		a := fork(alpha)
+		putCarrier(a, CarrierKey(m.kind, V1beta1), carry)
+		return a, differences(masked(compared(m.convertUp(a)), m.maskBeta), masked(wanted, m.maskBeta))
+	}
+	out, lost := try(nil)
+	if len(lost) == 0 {
+		return out
+	}
+	if len(carry) > 0 {
+		if out, lost = try(carry); len(lost) == 0 {
+			return out
+		}
+	}
+	_, lost = try(with(carry, restoreMember, Tree{}))
+	out = fork(alpha)
+	putCarrier(out, CarrierKey(m.kind, V1beta1), with(carry, restoreMember, lost))
+	return out
+}
+
+// plainDown is the way down without a look back. It returns the object without its carrier.
+func (m mapping) plainDown(beta Tree) (alpha, carry Tree) {
+	alpha = fork(beta)
+	carried := takeCarrier(alpha, CarrierKey(m.kind, V1alpha1))
+	carry = m.down(alpha, carried)
+	// Unmasked: on this side an annotation may be the only place that says a value.
+	restore(m.kind, alpha, carried, nil)
+	return alpha, carry
+}
+
+func masked(obj Tree, mask func(Tree)) Tree {
+	if mask == nil {
+		return obj
+	}
+	obj = fork(obj)
+	mask(obj)
+	return obj
+}
+
+func with(t Tree, key string, v any) Tree {
+	t = fork(t)
+	t[key] = v
+	return t
 }

@@ -1,99 +1,65 @@
 package conversion
 
-import "reflect"
-
 const (
 	customVersionLabel = "apps.kruise.io/sidecarset-custom-version"
-	namespaceNameLabel = "kubernetes.io/metadata.name"
+	namespaceLabel     = "kubernetes.io/metadata.name"
 )
 
-func sidecarSetUp(t Tree) {
-	namespaceUp(t)
-	customVersionUp(t)
-}
-
-func sidecarSetDown(t Tree) {
-	namespaceDown(t)
-	customVersionDown(t)
-}
-
-func selectorOf(namespace string) Tree {
-	return Tree{"matchLabels": Tree{namespaceNameLabel: namespace}}
-}
-
-func namespaceUp(t Tree) {
-	spec := child(t, "spec")
-	namespace, isText := spec["namespace"].(string)
-	if !isText {
-		return
+func sidecarSetUp(obj, carried Tree) Tree {
+	spec := own(obj, "spec")
+	if spec == nil {
+		return nil
 	}
-	delete(spec, "namespace")
-	if namespace == "" {
-		return
-	}
-	content := Tree{"namespace": namespace}
-	move(spec, content, "namespaceSelector")
-	spec["namespaceSelector"] = selectorOf(namespace)
-	putCarrier(t, alphaCarrierKey(kindSidecarSet), content)
+	customVersionUp(obj, spec, carried)
+	return namespaceUp(spec)
 }
 
-func namespaceDown(t Tree) {
-	key := alphaCarrierKey(kindSidecarSet)
-	content := carrier(t, key, func(c Tree) bool { return text(c, "namespace") != "" })
-	removeMeta(t, annotations, key)
-	spec := child(t, "spec")
-	namespace := text(content, "namespace")
-	// A client of v1beta1 that has changed the selector since means what it wrote.
-	if content == nil || !reflect.DeepEqual(spec["namespaceSelector"], any(selectorOf(namespace))) {
-		return
+func sidecarSetDown(obj, carried Tree) Tree {
+	spec := own(obj, "spec")
+	if spec == nil {
+		return nil
 	}
-	spec["namespace"] = namespace
-	delete(spec, "namespaceSelector")
-	move(content, spec, "namespaceSelector")
+	namespaceDown(spec, carried)
+	return customVersionDown(obj, spec)
 }
 
-func customVersionUp(t Tree) {
-	content := takeCarrier(t, CarrierKey(kindSidecarSet), func(c Tree) bool {
-		_, isText := c["label"].(string)
-		return isText && firstOf(text(c, "customVersion"), text(c, "label")) != ""
-	})
-	shown, _ := getMeta(t, labels, customVersionLabel)
+// customVersionUp moves the label into spec.customVersion. If it still shows what customVersionDown left there, both come
+// back as they were.
+func customVersionUp(obj, spec, carried Tree) {
+	if text(spec, "customVersion") != "" {
+		delete(spec, "customVersion")
+	}
+	shown := text(child(obj, "metadata", "labels"), customVersionLabel)
 	if shown == "" {
 		return
 	}
-	if content != nil && shown == firstOf(text(content, "customVersion"), text(content, "label")) {
-		setMeta(t, labels, customVersionLabel, text(content, "label"))
-		if version := text(content, "customVersion"); version != "" {
-			setMember(t, version)
-		}
-		return
+	version, label := shown, ""
+	l, c := text(carried, "label"), text(carried, "customVersion")
+	if l != "" && validLabel(l) && shown == firstOf(c, l) {
+		version, label = c, l
 	}
-	if setMember(t, shown) {
-		removeMeta(t, labels, customVersionLabel)
+	setMetadata(obj, "labels", customVersionLabel, label)
+	if version != "" {
+		spec["customVersion"] = version
 	}
 }
 
-func setMember(t Tree, version string) bool {
-	spec := ensure(t, "spec")
-	if spec == nil {
-		return false
-	}
-	spec["customVersion"] = version
-	return true
-}
-
-func customVersionDown(t Tree) {
-	spec := child(t, "spec")
-	version, isText := spec["customVersion"].(string)
-	if isText {
+// customVersionDown shows spec.customVersion as the label, unless it cannot be a label value.
+func customVersionDown(obj, spec Tree) Tree {
+	version, label := text(spec, "customVersion"), text(child(obj, "metadata", "labels"), customVersionLabel)
+	if version != "" {
 		delete(spec, "customVersion")
 	}
-	if label, there := getMeta(t, labels, customVersionLabel); there && firstOf(version, label) != "" {
-		putCarrier(t, CarrierKey(kindSidecarSet), Tree{"label": label, "customVersion": version})
+	if !validLabel(version) {
+		return nil
 	}
 	if version != "" {
-		setMeta(t, labels, customVersionLabel, version)
+		setMetadata(obj, "labels", customVersionLabel, version)
 	}
+	if label == "" {
+		return nil
+	}
+	return Tree{"label": label, "customVersion": version}
 }
 
 func firstOf(a, b string) string {
@@ -101,4 +67,50 @@ func firstOf(a, b string) string {
 		return a
 	}
 	return b
+}
+
+// namespaceUp says a namespace as a selector of namespaces, and remembers what was there.
+func namespaceUp(spec Tree) Tree {
+	namespace := text(spec, "namespace")
+	if namespace == "" {
+		return nil
+	}
+	carry := Tree{"namespace": namespace}
+	delete(spec, "namespace")
+	moveMember(spec, carry, "namespaceSelector")
+	spec["namespaceSelector"] = Tree{"matchLabels": Tree{namespaceLabel: namespace}}
+	return carry
+}
+
+func namespaceDown(spec, carried Tree) {
+	if text(spec, "namespace") != "" {
+		delete(spec, "namespace")
+	}
+	namespace := text(carried, "namespace")
+	if namespace == "" || !selectsOnly(child(spec, "namespaceSelector"), namespace) {
+		return
+	}
+	spec["namespace"] = namespace
+	delete(spec, "namespaceSelector")
+	moveMember(carried, spec, "namespaceSelector")
+}
+
+// selectsOnly tells whether a label selector means the one namespace, in either of the two ways to say that.
+func selectsOnly(selector Tree, namespace string) bool {
+	labels, expressions := child(selector, "matchLabels"), selector["matchExpressions"]
+	for k := range selector {
+		if k != "matchLabels" && k != "matchExpressions" {
+			return false
+		}
+	}
+	switch {
+	case !usable(selector, "matchLabels") && selector["matchLabels"] != nil:
+		return false
+	case len(labels) == 1 && labels[namespaceLabel] == namespace:
+		list, isList := expressions.([]any)
+		return expressions == nil || isList && len(list) == 0
+	case len(labels) > 0:
+		return false
+	}
+	return equal(expressions, []any{Tree{"key": namespaceLabel, "operator": "In", "values": []any{namespace}}})
 }

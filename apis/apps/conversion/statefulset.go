@@ -1,55 +1,57 @@
 package conversion
 
-// onlyInBeta are the members of spec and status that v1alpha1 lacks.
-func onlyInBeta() map[string][]string {
-	return map[string][]string{
-		"spec": {
-			"reserveOrdinals", "lifecycle", "scaleStrategy", "persistentVolumeClaimRetentionPolicy", "ordinals",
-			"volumeClaimUpdateStrategy",
-		},
-		"status": {"updatedReadyReplicas", "updatedAvailableReplicas", "volumeClaims"},
+// lackingSpec and lackingStatus are the members of a StatefulSet that v1alpha1 lacks.
+func lackingSpec() []string {
+	return []string{
+		"lifecycle", "ordinals", "persistentVolumeClaimRetentionPolicy", "reserveOrdinals", "scaleStrategy",
+		"volumeClaimUpdateStrategy",
 	}
 }
 
-func statefulSetDown(t Tree) {
-	content := Tree{}
-	for part, names := range onlyInBeta() {
-		carried := Tree{}
-		for _, name := range names {
-			move(child(t, part), carried, name)
-		}
-		if len(carried) > 0 {
-			content[part] = carried
-		}
-	}
-	if len(content) > 0 {
-		putCarrier(t, CarrierKey(kindStatefulSet), content)
-	}
+func lackingStatus() []string {
+	return []string{"updatedAvailableReplicas", "updatedReadyReplicas", "volumeClaims"}
 }
 
-func statefulSetUp(t Tree) {
-	lacking := onlyInBeta()
-	content := takeCarrier(t, CarrierKey(kindStatefulSet), func(c Tree) bool {
-		return onlyMembers(c, "spec", "status") && isSubset(child(c, "spec"), lacking["spec"]) && isSubset(child(c, "status"), lacking["status"])
-	})
-	for part, names := range lacking {
-		carried := child(content, part)
-		if len(carried) == 0 {
-			continue
-		}
-		into := ensure(t, part)
-		for _, name := range names {
-			move(carried, into, name)
-		}
-	}
+func statefulSetUp(obj, carried Tree) Tree {
+	unpack(obj, "spec", child(carried, "spec"), lackingSpec())
+	unpack(obj, "status", child(carried, "status"), lackingStatus())
+	return nil
 }
 
-func isSubset(t Tree, names []string) bool {
-	n := 0
-	for _, name := range names {
-		if has(t, name) {
-			n++
+func statefulSetDown(obj, _ Tree) Tree {
+	carry := Tree{}
+	setChild(carry, "spec", pack(own(obj, "spec"), lackingSpec()))
+	setChild(carry, "status", pack(own(obj, "status"), lackingStatus()))
+	return carry
+}
+
+// pack takes out what v1alpha1 lacks. A zero value says nothing and stays where it is.
+func pack(t Tree, lacking []string) Tree {
+	carry := Tree{}
+	for _, k := range lacking {
+		if v, ok := t[k]; ok && !isZero(v) {
+			moveMember(t, carry, k)
 		}
 	}
-	return n == len(t)
+	return carry
+}
+
+// unpack puts carried members in. A v1alpha1 object that has such a member itself has something of no meaning there; it
+// must not come to life in v1beta1.
+func unpack(obj Tree, key string, carried Tree, lacking []string) {
+	if !usable(obj, key) {
+		return
+	}
+	t := child(obj, key)
+	for _, k := range lacking {
+		v, given := carried[k]
+		switch given = given && !isZero(v); {
+		case given:
+			t = ensure(obj, key)
+			t[k] = v
+		case !isZero(t[k]):
+			t = own(obj, key)
+			delete(t, k)
+		}
+	}
 }

@@ -3,129 +3,224 @@ package conversion
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
 )
 
-// Tree is a JSON object. Numbers are json.Number, so that none loses a digit.
+// Tree is a JSON object. Its values are nil, bool, string, json.Number, []any and Tree; see [Decode].
 type Tree = map[string]any
 
-// Decode reads a JSON object.
-func Decode(raw []byte) (Tree, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
+// Decode reads one JSON object. Numbers keep their spelling, so integers beyond 2^53 survive.
+func Decode(data []byte) (Tree, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
 	var t Tree
-	if err := decoder.Decode(&t); err != nil {
-		return nil, fmt.Errorf("decoding: %w", err)
+	if err := d.Decode(&t); err != nil {
+		return nil, fmt.Errorf("decode object: %w", err)
 	}
 	if t == nil {
-		return nil, fmt.Errorf("decoding: not an object")
+		return nil, errors.New("decode object: not a JSON object")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("decode object: data after the object")
 	}
 	return t, nil
 }
 
-// Encode writes compact JSON with members in lexical order, characters as they are.
-func Encode(t any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(t); err != nil {
-		return nil, fmt.Errorf("encoding: %w", err)
+// Encode writes compact JSON with the members of every object in lexical order: equal trees give equal bytes.
+func Encode(t Tree) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(t); err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	return bytes.TrimRight(out.Bytes(), "\n"), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 func deepCopy(v any) any {
-	switch t := v.(type) {
+	switch v := v.(type) {
 	case Tree:
-		out := make(Tree, len(t))
-		for k, v := range t {
-			out[k] = deepCopy(v)
-		}
-		return out
+		return deepCopyTree(v)
 	case []any:
-		out := make([]any, len(t))
-		for i, v := range t {
-			out[i] = deepCopy(v)
+		if v == nil {
+			return v
 		}
-		return out
+		c := make([]any, len(v))
+		for i := range v {
+			c[i] = deepCopy(v[i])
+		}
+		return c
 	default:
 		return v
 	}
 }
 
-// child is the object at the path below t, or nil if there is none.
+func deepCopyTree(t Tree) Tree {
+	if t == nil {
+		return nil
+	}
+	c := make(Tree, len(t))
+	for k, v := range t {
+		c[k] = deepCopy(v)
+	}
+	return c
+}
+
+// fork copies the top level only. Mappings start from a fork and reach what they change through own and ensure, which
+// copy on the way; so several stages of a conversion share all that none of them touches.
+func fork(t Tree) Tree {
+	c := make(Tree, len(t)+1)
+	for k, v := range t {
+		c[k] = v
+	}
+	return c
+}
+
+// child returns an object below t for reading. Without one it returns nil, which is as good as empty for reading.
 func child(t Tree, path ...string) Tree {
-	for _, name := range path {
-		t, _ = t[name].(Tree)
-	}
-	return t
-}
-
-// ensure is child, made where it is missing. It is nil where something else is in the way.
-func ensure(t Tree, path ...string) Tree {
-	for _, name := range path {
-		if _, ok := t[name]; !ok {
-			if t == nil {
-				return nil
-			}
-			t[name] = Tree{}
+	for _, k := range path {
+		c, ok := t[k].(Tree)
+		if !ok {
+			return nil
 		}
-		t, _ = t[name].(Tree)
+		t = c
 	}
 	return t
 }
 
-// move moves a member, and says whether it was there.
-func move(from, to Tree, name string) bool {
-	v, ok := from[name]
-	if !ok || to == nil {
-		return false
+// own returns a child object that the caller may change, nil if the member is no object. t itself must be owned.
+func own(t Tree, key string) Tree {
+	c, ok := t[key].(Tree)
+	if !ok || c == nil {
+		return nil
 	}
-	delete(from, name)
-	to[name] = v
-	return true
+	c = fork(c)
+	t[key] = c
+	return c
 }
 
-func text(t Tree, name string) string {
-	s, _ := t[name].(string)
-	return s
+// ensure is own that creates an absent member. A member that is there and no object stays, and nil is returned.
+func ensure(t Tree, key string) Tree {
+	if _, ok := t[key]; !ok {
+		c := Tree{}
+		t[key] = c
+		return c
+	}
+	return own(t, key)
 }
 
-func has(t Tree, name string) bool {
-	_, ok := t[name]
-	return ok
+// usable tells whether a member can be read as an object: it is one, or is absent.
+func usable(t Tree, key string) bool {
+	v, ok := t[key]
+	if !ok {
+		return true
+	}
+	c, ok := v.(Tree)
+	return ok && c != nil
 }
 
-func has2(t Tree, name string) (any, bool) {
-	v, ok := t[name]
+// setChild stores c under key, or nothing if c is empty. It is for objects that the mapping empties or fills: whether an
+// empty one was there before is none of its business.
+func setChild(t Tree, key string, c Tree) {
+	if len(c) == 0 {
+		delete(t, key)
+		return
+	}
+	t[key] = c
+}
+
+// take removes a member and returns it.
+func take(t Tree, key string) (any, bool) {
+	v, ok := t[key]
+	delete(t, key)
 	return v, ok
 }
 
-// setMeta sets a label or annotation; it is left out where metadata is not what it should be.
-func setMeta(t Tree, kind, key, value string) {
-	if m := ensure(t, "metadata", kind); m != nil {
-		m[key] = value
+// moveMember moves a member, replacing what the target has under that name.
+func moveMember(from, to Tree, key string) {
+	if v, ok := take(from, key); ok {
+		to[key] = v
 	}
 }
 
-func getMeta(t Tree, kind, key string) (string, bool) {
-	s, ok := child(t, "metadata", kind)[key].(string)
-	return s, ok
+// text returns a string member, "" for anything else.
+func text(t Tree, key string) string {
+	s, _ := t[key].(string)
+	return s
 }
 
-// removeMeta removes a label or annotation, and the map with the last of them.
-func removeMeta(t Tree, kind, key string) {
-	m := child(t, "metadata", kind)
-	if !has(m, key) {
-		return
-	}
-	delete(m, key)
-	if len(m) == 0 {
-		delete(child(t, "metadata"), kind)
+// isZero tells whether a value means the same as an absent member of a plain (not pointer) field.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case json.Number:
+		return v == "0"
+	case []any:
+		return len(v) == 0
+	default:
+		return false
 	}
 }
 
-const (
-	labels      = "labels"
-	annotations = "annotations"
-)
+// equal compares by spelling: 1 and 1.0 differ, null and absent members too. Shared subtrees cost nothing.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case Tree:
+		b, ok := b.(Tree)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		if sameTree(a, b) {
+			return true
+		}
+		for k, v := range a {
+			w, ok := b[k]
+			if !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, equal))
+	case nil, bool, string, json.Number:
+		return a == b
+	default:
+		return reflect.DeepEqual(a, b)
+	}
+}
+
+func sameTree(a, b Tree) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// pointer is an RFC 6901 JSON pointer that names members of objects only.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteByte('/')
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(p, "~", "~0"), "/", "~1"))
+	}
+	return b.String()
+}
+
+func parsePointer(p string) []string {
+	if !strings.HasPrefix(p, "/") {
+		return nil
+	}
+	path := strings.Split(p[1:], "/")
+	for i := range path {
+		path[i] = strings.ReplaceAll(strings.ReplaceAll(path[i], "~1", "/"), "~0", "~")
+	}
+	return path
+}

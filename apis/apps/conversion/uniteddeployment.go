@@ -1,210 +1,161 @@
 package conversion
 
-import (
-	"encoding/json"
-	"reflect"
-	"slices"
+import "maps"
+
+// shapeAnnotation on a v1beta1 UnitedDeployment remembers that v1alpha1 had its CloneSet template in the flat form of
+// v1alpha1 CloneSets.
+const (
+	shapeAnnotation = Group + "/uniteddeployment-cloneset-shape"
+	flatShape       = "flat"
 )
 
-// shapeKey remembers on a v1beta1 object that its CloneSet template was written in the flat form.
-const shapeKey = "apps.kruise.io/uniteddeployment-cloneset-shape"
-
-const flatShape = "flat"
-
-func unitedDeploymentUp(t Tree) {
-	subsetStatusUp(t)
-	if spec := child(t, "spec", "template", "cloneSetTemplate", "spec"); isFlat(spec) {
-		childUp(child(t, "spec", "template", "cloneSetTemplate"), spec)
-		setMeta(t, annotations, shapeKey, flatShape)
+func unitedDeploymentUp(obj, _ Tree) Tree {
+	subsetsUp(obj)
+	flat := isFlat(child(obj, "spec", "template", "cloneSetTemplate", "spec"))
+	if flat {
+		template := ownCloneSetTemplate(obj)
+		flatUp(template, own(template, "spec"))
+		setAnnotation(obj, shapeAnnotation, flatShape)
+	} else if text(child(obj, "metadata", "annotations"), shapeAnnotation) == flatShape {
+		setAnnotation(obj, shapeAnnotation, "")
 	}
+	return nil
 }
 
-func unitedDeploymentDown(t Tree) {
-	subsetStatusDown(t)
-	if shape, _ := getMeta(t, annotations, shapeKey); shape != flatShape {
-		return
+func unitedDeploymentDown(obj, _ Tree) Tree {
+	subsetsDown(obj)
+	if text(child(obj, "metadata", "annotations"), shapeAnnotation) != flatShape {
+		return nil
 	}
-	removeMeta(t, annotations, shapeKey)
-	if spec := child(t, "spec", "template", "cloneSetTemplate", "spec"); spec != nil {
-		childDown(child(t, "spec", "template", "cloneSetTemplate"), spec)
+	setAnnotation(obj, shapeAnnotation, "")
+	if child(obj, "spec", "template", "cloneSetTemplate", "spec") != nil {
+		template := ownCloneSetTemplate(obj)
+		flatDown(template, own(template, "spec"))
 	}
+	return nil
 }
 
-// isFlat says whether a CloneSet's spec is in the form of v1alpha1. A spec without anything that tells counts as nested.
+func ownCloneSetTemplate(obj Tree) Tree {
+	return own(own(own(obj, "spec"), "template"), "cloneSetTemplate")
+}
+
+// isFlat tells whether a CloneSet spec can only be meant in the flat form.
 func isFlat(spec Tree) bool {
-	u := child(spec, "updateStrategy")
-	switch text(u, "type") {
-	case "ReCreate", "InPlaceIfPossible", "InPlaceOnly":
+	strategy := child(spec, "updateStrategy")
+	if isPolicy(strategy["type"]) {
 		return true
 	}
-	for _, name := range flatMembers() {
-		if has(u, name) {
+	for _, k := range flatMembers() {
+		if _, ok := strategy[k]; ok {
 			return true
 		}
 	}
-	return has(child(spec, "scaleStrategy"), "disablePVCReuse")
+	_, ok := child(spec, "scaleStrategy")["disablePVCReuse"]
+	return ok
 }
 
-// childUp makes the nested form. Where both forms name a member the nested one wins.
-func childUp(template, spec Tree) {
-	if u := child(spec, "updateStrategy"); u != nil {
-		rolling := child(u, "rollingUpdate")
-		for _, name := range append(flatMembers(), "podUpdatePolicy") {
-			if has(rolling, name) {
-				delete(u, name)
-			}
+// flatUp nests the flat form. Where both forms are present the nested one wins.
+func flatUp(template, spec Tree) {
+	if usable(spec, "scaleStrategy") {
+		scale := fork(child(spec, "scaleStrategy"))
+		given, isFlag := scale["enablePVCReuse"].(bool)
+		reuseUp(scale)
+		if isFlag {
+			scale["enablePVCReuse"] = given
 		}
-		strategyUp(u, nil)
-	}
-	holder := Tree{"spec": spec}
-	if !has(child(spec, "scaleStrategy"), "enablePVCReuse") {
-		reuseUp(holder)
-	}
-	if v, _ := getMeta(template, labels, excludePreparingDeleteLabel); v == "true" {
-		ensure(spec, "scaleStrategy")["excludePreparingDelete"] = true
-	}
-	for member, key := range preDownload() {
-		value, ok := getMeta(template, annotations, key)
-		if v, parses := parsePreDownload(member, value); ok && parses {
-			if s := ensure(spec, "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"); s != nil && !has(s, member) {
-				s[member] = v
-			}
+		if _, ok := scale["excludePreparingDelete"]; !ok && templateExcludes(template) {
+			scale["excludePreparingDelete"] = true
 		}
+		setChild(spec, "scaleStrategy", scale)
+	}
+	if usable(spec, "updateStrategy") && usable(child(spec, "updateStrategy"), "rollingUpdate") {
+		strategy := fork(child(spec, "updateStrategy"))
+		flatStrategyUp(template, strategy)
+		setChild(spec, "updateStrategy", strategy)
 	}
 }
 
-// childDown makes the flat form. Members that labels and annotations of the template stand for are left out; others
-// without a place in the flat form stay.
-func childDown(template, spec Tree) {
-	for member, key := range preDownload() {
-		value, ok := getMeta(template, annotations, key)
-		s := child(spec, "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
-		if v, parses := parsePreDownload(member, value); ok && parses && reflect.DeepEqual(s[member], v) {
-			delete(s, member)
-			dropEmpty(child(spec, "updateStrategy", "rollingUpdate"), "inPlaceUpdateStrategy")
-			dropEmpty(child(spec, "updateStrategy"), "rollingUpdate")
-			dropEmpty(spec, "updateStrategy")
+func flatStrategyUp(template, strategy Tree) {
+	rolling := Tree{}
+	for _, k := range flatMembers() {
+		moveMember(strategy, rolling, k)
+	}
+	switch t, _ := strategy["type"].(string); {
+	case isPolicy(t):
+		strategy["type"], rolling["podUpdatePolicy"] = rollingUpdateType, t
+	case t != "" && t != onDeleteType && t != rollingUpdateType:
+		strategy["type"], rolling["podUpdatePolicy"] = rollingUpdateType, reCreateType
+	}
+	nested := child(strategy, "rollingUpdate")
+	_, present := rolling[inPlace].(Tree)
+	params := fork(child(rolling, inPlace))
+	maps.Copy(params, child(nested, inPlace))
+	for _, p := range preDownloads() {
+		_, given := params[p.member]
+		if v, ok := p.parse(text(child(template, "metadata", "annotations"), p.annotation)); ok && !given {
+			params[p.member] = v
 		}
 	}
-	if v, _ := getMeta(template, labels, excludePreparingDeleteLabel); v == "true" {
-		delete(child(spec, "scaleStrategy"), "excludePreparingDelete")
+	maps.Copy(rolling, nested)
+	if usable(rolling, inPlace) && (len(params) > 0 || present) {
+		rolling[inPlace] = params
 	}
-	if u := child(spec, "updateStrategy"); u != nil {
-		strategyDown(u)
-	}
-	reuseDown(Tree{"spec": spec})
-	dropEmpty(spec, "scaleStrategy")
+	setChild(strategy, "rollingUpdate", rolling)
 }
 
-// subsetStatusDown shows the targets of the subsets as maps as well.
-func subsetStatusDown(t Tree) {
-	status := child(t, "status")
-	if status == nil {
+func templateExcludes(template Tree) bool {
+	return text(child(template, "metadata", "labels"), excludePreparingDeleteLabel) == "true"
+}
+
+// flatDown is the inverse of flatUp. What labels and annotations of the template say is not repeated; what has no place in
+// the flat form stays in the nested one.
+func flatDown(template, spec Tree) {
+	if usable(spec, "scaleStrategy") {
+		scale := fork(child(spec, "scaleStrategy"))
+		reuseDown(scale)
+		if scale["excludePreparingDelete"] == true && templateExcludes(template) {
+			delete(scale, "excludePreparingDelete")
+		}
+		setChild(spec, "scaleStrategy", scale)
+	}
+	if !usable(spec, "updateStrategy") || !usable(child(spec, "updateStrategy"), "rollingUpdate") {
 		return
 	}
-	replicas, partitions := Tree{}, Tree{}
-	entries, _ := status["subsetStatuses"].([]any)
-	for _, e := range entries {
-		entry, _ := e.(Tree)
-		if name := text(entry, "name"); name != "" {
-			replicas[name], partitions[name] = count(entry, "replicas"), count(entry, "partition")
-		}
+	strategy := fork(child(spec, "updateStrategy"))
+	rolling := fork(child(strategy, "rollingUpdate"))
+	kept := preDownloadsKept(template, rolling)
+	for _, k := range flatMembers() {
+		moveMember(rolling, strategy, k)
 	}
-	revision, isText := status["updatedRevision"].(string)
-	if isText {
-		delete(status, "updatedRevision")
+	t, isText := strategy["type"].(string)
+	if policy := text(rolling, "podUpdatePolicy"); isPolicy(policy) && isText && t != onDeleteType {
+		strategy["type"] = policy
+		delete(rolling, "podUpdatePolicy")
 	}
-	if len(replicas) > 0 {
-		status["subsetReplicas"] = replicas
-	}
-	if revision == "" && len(entries) == 0 {
-		return
-	}
-	update := Tree{}
-	if revision != "" {
-		update["updatedRevision"] = revision
-	}
-	if len(partitions) > 0 {
-		update["currentPartitions"] = partitions
-	}
-	status["updateStatus"] = update
+	setChild(rolling, inPlace, kept)
+	setChild(strategy, "rollingUpdate", rolling)
+	setChild(spec, "updateStrategy", strategy)
 }
 
-// count is a number of a subset; absent and what is no number count as 0.
-func count(entry Tree, name string) json.Number {
-	if n, ok := entry[name].(json.Number); ok {
-		return n
-	}
-	return "0"
-}
-
-func subsetStatusUp(t Tree) {
-	status := child(t, "status")
-	update := child(status, "updateStatus")
-	if revision := text(update, "updatedRevision"); revision != "" {
-		status["updatedRevision"] = revision
-	}
-	applyTargets(t, child(status, "subsetReplicas"), "replicas")
-	applyTargets(t, child(update, "currentPartitions"), "partition")
-	if _, isObject := status["updateStatus"].(Tree); isObject {
-		delete(status, "updateStatus")
-	}
-	if _, isObject := status["subsetReplicas"].(Tree); isObject {
-		delete(status, "subsetReplicas")
-	}
-}
-
-// applyTargets sets a number of the subsets that are named; unknown ones are appended in the order of the topology.
-func applyTargets(t, targets Tree, name string) {
-	status := child(t, "status")
-	entries, isList := status["subsetStatuses"].([]any)
-	if has(status, "subsetStatuses") && !isList {
-		return
-	}
-	for _, subset := range inTopologyOrder(t, targets) {
-		value, isNumber := targets[subset].(json.Number)
-		if !isNumber {
+// preDownloadsKept takes the pre-download members out of rollingUpdate and returns those that annotations of the template
+// do not say.
+func preDownloadsKept(template, rolling Tree) Tree {
+	params := own(rolling, inPlace)
+	kept := Tree{}
+	taken := false
+	for _, p := range preDownloads() {
+		v, ok := take(params, p.member)
+		if !ok {
 			continue
 		}
-		known, agrees := false, false
-		for _, e := range entries {
-			if entry, ok := e.(Tree); ok && text(entry, "name") == subset {
-				known = true
-				agrees = agrees || count(entry, name) == value
-			}
-		}
-		switch {
-		case agrees:
-		case known:
-			setTarget(entries, subset, name, value)
-		default:
-			entries = append(entries, Tree{"name": subset, name: value})
-			status["subsetStatuses"] = entries
+		taken = true
+		s, parses := p.parse(text(child(template, "metadata", "annotations"), p.annotation))
+		if !parses || !equal(s, v) {
+			kept[p.member] = v
 		}
 	}
-}
-
-func setTarget(entries []any, subset, name string, value json.Number) {
-	for _, e := range entries {
-		if entry, ok := e.(Tree); ok && text(entry, "name") == subset {
-			entry[name] = value
-		}
+	if taken {
+		setChild(rolling, inPlace, params)
 	}
-}
-
-func inTopologyOrder(t, targets Tree) []string {
-	var order []string
-	subsets, _ := child(t, "spec", "topology")["subsets"].([]any)
-	for _, s := range subsets {
-		subset, _ := s.(Tree)
-		if name := text(subset, "name"); has(targets, name) && !slices.Contains(order, name) {
-			order = append(order, name)
-		}
-	}
-	for _, name := range sortedKeys(targets) {
-		if !slices.Contains(order, name) {
-			order = append(order, name)
-		}
-	}
-	return order
+	return kept
 }
