@@ -24,6 +24,10 @@ import (
 // defaultParallel bounds the requests of one sync that are under way at a time.
 const defaultParallel = 32
 
+// createAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
+// before their containers have started, and not after all the others have been created.
+const createAtOnce = 64
+
 // applying carries out one plan.
 type applying struct {
 	*Controller
@@ -204,6 +208,9 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
 	if n <= 0 {
 		return 0, nil
+	}
+	if n > createAtOnce {
+		n, a.outcome.Again = createAtOnce, true
 	}
 	maker, err := a.newMaker()
 	if err != nil {

@@ -129,6 +129,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	logr.FromContextOrDiscard(ctx).V(4).Info("planned", "pods", len(s.Pods), "createOld", plan.CreateOld, "createNew", plan.CreateNew,
 		"delete", len(plan.Delete), "update", len(plan.Update), "refresh", len(plan.Refresh))
 	outcome, applyErr := c.apply(ctx, s, plan, claims, now)
+	if outcome.Again {
+		plan.look(gateDelay)
+	}
 	status, look := s.Status(outcome, selector.String(), now)
 	plan.look(look)
 	err = errors.Join(applyErr, c.writeStatus(ctx, set, status), c.tidy(ctx, s))

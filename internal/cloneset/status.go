@@ -18,6 +18,8 @@ import (
 type Outcome struct {
 	// ScaleRan and UpdateRan: the part was carried out as far as it was needed.
 	ScaleRan, UpdateRan bool
+	// Again: more is to be done at once.
+	Again bool
 	// ScaleFailure and UpdateFailure are the first failures that are worth showing; nil without any.
 	ScaleFailure, UpdateFailure *Problem
 }

@@ -18,14 +18,14 @@ import (
 
 func read[T any](t *testing.T, name string) []T {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", name))
+	raw, err := os.ReadFile(filepath.Join("..", "cloneset", "testdata", name))
 	require.NoError(t, err)
 	var list struct{ Items []T }
 	require.NoError(t, yaml.Unmarshal(raw, &list))
 	return list.Items
 }
 
-// The objects in testdata were written by another implementation of this API.
+// The objects that are read were written by another implementation of this API.
 
 func TestRevisionsOfAnotherImplementationHaveTheirNames(t *testing.T) {
 	n := 0
