@@ -36,10 +36,12 @@ find apis -name 'zz_generated.*.go' -delete
 
 echo "generate: clients" >&2
 # Every configuration that client-go has is used as it is there.
-client_go="$(go list -m -f '{{.Dir}}' k8s.io/client-go)"
 external=()
 for group in core/v1 apps/v1 batch/v1; do
-  for kind in $(sed -n 's/^type \([A-Za-z0-9]*\)ApplyConfiguration struct {$/\1/p' "$client_go/applyconfigurations/$group/"*.go); do
+  # Naming a package, and not only its module, also downloads it.
+  dir="$(go list -f '{{.Dir}}' "k8s.io/client-go/applyconfigurations/$group")"
+  kinds="$(sed -n 's/^type \([A-Za-z0-9]*\)ApplyConfiguration struct {$/\1/p' "$dir"/*.go)"
+  for kind in $kinds; do
     external+=(--external-applyconfigurations "k8s.io/api/$group.$kind:k8s.io/client-go/applyconfigurations/$group")
   done
 done

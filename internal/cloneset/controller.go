@@ -87,8 +87,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	}
 	again, err := c.syncSet(ctx, cached)
 	switch {
-	case apierrors.IsConflict(err):
-		c.metrics.syncs.WithLabelValues("conflict").Inc()
+	case err != nil && isPassing(err):
+		c.metrics.syncs.WithLabelValues("overtaken").Inc()
 	case err != nil:
 		c.metrics.syncs.WithLabelValues("error").Inc()
 	default:
@@ -136,18 +136,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	plan.look(look)
 	err = errors.Join(applyErr, c.writeStatus(ctx, set, status), c.tidy(ctx, s))
 	if err != nil && isPassing(err) {
-		// What it was about is seen in a moment; that is no failure.
-		return gateDelay, conflictOnly(err)
+		err = kube.Passing(err)
 	}
 	return plan.RequeueAfter, err
-}
-
-// conflictOnly keeps a conflict, which is retried with backoff, and drops what has resolved itself.
-func conflictOnly(err error) error {
-	if apierrors.IsConflict(err) {
-		return err
-	}
-	return nil
 }
 
 // stall reports a spec that cannot be worked on. Only a change of the spec can help, and that is an event.

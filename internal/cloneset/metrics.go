@@ -17,7 +17,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		updatedInPlace: counter("pods_updated_in_place_total", "Pods whose in-place update was begun."),
 		syncs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "flotilla", Subsystem: "cloneset", Name: "syncs_total",
-			Help: "Syncs by result: ok, waiting for the caches, stalled, conflict, error.",
+			Help: "Syncs by result: ok, waiting (for the caches), stalled, overtaken (by another writer), error.",
 		}, []string{"result"}),
 	}
 	r.MustRegister(m.created, m.deleted, m.updatedInPlace, m.syncs)

@@ -2,13 +2,13 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -17,6 +17,14 @@ import (
 // Sync works on one object. It returns when to look again, 0 for only when something happens. An error is retried with
 // backoff.
 type Sync func(ctx context.Context, key cache.ObjectName) (time.Duration, error)
+
+// Passing marks an error that only means that somebody else was faster: the caches will show it in a moment. It is
+// retried like any other, but nobody is told.
+func Passing(err error) error { return passing{err} }
+
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
 
 // Loop calls a Sync for every key that was added, never twice at a time for one key.
 type Loop struct {
@@ -137,9 +145,8 @@ func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
 		}
 	case ctx.Err() != nil:
 		l.queue.Add(key)
-	case apierrors.IsConflict(err):
-		// Somebody else was faster; the caches will show it in a moment.
-		log.V(4).Info("conflict, trying again", "error", err.Error())
+	case errors.As(err, new(passing)):
+		log.V(4).Info("overtaken, trying again", "error", err.Error())
 		l.queue.AddRateLimited(key)
 	default:
 		log.Error(err, "sync failed, trying again")
