@@ -41,6 +41,8 @@ type Env struct {
 	Recorder record.EventRecorder
 	// Metrics is for the component's own metrics.
 	Metrics prometheus.Registerer
+	// Informers is the name of the informers in metrics; nil: they have none.
+	Informers *cache.InformerName
 	// WatchFailed is the error handler of all informers.
 	WatchFailed cache.WatchErrorHandlerWithContext
 }
@@ -148,9 +150,13 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	if err != nil {
 		return nil, nil, err
 	}
+	name, err := cache.NewInformerName(component)
+	if err != nil {
+		return nil, nil, fmt.Errorf("naming the informers: %w", err)
+	}
 	return &Env{
 		Component: component, Log: log, Clock: clock.RealClock{}, Namespace: o.Namespace,
-		Kube: kube, Flotilla: flotilla, Recorder: recorder,
+		Kube: kube, Flotilla: flotilla, Recorder: recorder, Informers: name,
 	}, closeEvents, nil
 }
 

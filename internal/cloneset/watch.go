@@ -27,8 +27,10 @@ type informers struct {
 
 // watch builds the informers and says which event wakes which set. Nothing is read before Start.
 func (c *Controller) watch() error {
-	core := kubeinformers.NewSharedInformerFactoryWithOptions(c.env.Kube, 0, kubeinformers.WithNamespace(c.env.Namespace))
-	ours := flotillainformers.NewSharedInformerFactoryWithOptions(c.env.Flotilla, 0, flotillainformers.WithNamespace(c.env.Namespace))
+	core := kubeinformers.NewSharedInformerFactoryWithOptions(c.env.Kube, 0,
+		kubeinformers.WithNamespace(c.env.Namespace), kubeinformers.WithInformerName(c.env.Informers))
+	ours := flotillainformers.NewSharedInformerFactoryWithOptions(c.env.Flotilla, 0,
+		flotillainformers.WithNamespace(c.env.Namespace), flotillainformers.WithInformerName(c.env.Informers))
 	c.informers = informers{
 		sets:      ours.Apps().V1beta1().CloneSets().Informer(),
 		pods:      core.Core().V1().Pods().Informer(),
