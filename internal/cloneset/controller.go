@@ -154,9 +154,13 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, p *Proble
 
 // writeStatus sends what differs, and nothing if nothing does.
 func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, status *v1beta1.CloneSetStatus) error {
-	before, err := json.Marshal(map[string]any{"status": &set.Status})
-	if err != nil {
-		return fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(set), err)
+	// The first status is written with its zeros: that there are none is worth knowing.
+	before := []byte(`{"status":{}}`)
+	var err error
+	if set.Status.ObservedGeneration > 0 {
+		if before, err = json.Marshal(map[string]any{"status": &set.Status}); err != nil {
+			return fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(set), err)
+		}
 	}
 	after, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
