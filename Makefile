@@ -39,6 +39,7 @@ unit: ## Run the tests that need no cluster, simulations included
 
 .PHONY: integration
 integration: build ## Run the scenarios on a real API server with simulated nodes
+	$(BIN)/cluster build
 	go test -count=1 -timeout $(TIMEOUT) -v ./test/integration/...
 
 .PHONY: verify

@@ -47,7 +47,7 @@ func newCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s: %v; allowed: %s", cmd.CommandPath(), err, flagNames(cmd))
 	})
-	root.AddCommand(upCommand(), downCommand(), kubeconfigCommand(), statusCommand(), runCommand())
+	root.AddCommand(buildCommand(), upCommand(), downCommand(), kubeconfigCommand(), statusCommand(), runCommand())
 	return root
 }
 
@@ -94,6 +94,17 @@ func requireDir(cmd *cobra.Command, dir string) error {
 		return usagef("%s: --dir DIR is required; allowed: %s", cmd.CommandPath(), flagNames(cmd))
 	}
 	return nil
+}
+
+// buildCommand is for whoever runs under a time limit of their own afterwards.
+func buildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "build", Short: "Compile what a cluster is made of, if it is not there yet", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := binaries.Ensure(cmd.Context(), sources, cmd.ErrOrStderr())
+			return err
+		},
+	}
 }
 
 func upCommand() *cobra.Command {
