@@ -99,6 +99,9 @@ func (s *Snapshot) ranking(now time.Time) pods.Ranking {
 
 // byRank returns the members in the order of deletion among all Pods of the set.
 func (s *Snapshot) byRank(list []*member, now time.Time) []*member {
+	if len(list) == 0 {
+		return nil
+	}
 	index := make(map[*corev1.Pod]*member, len(list))
 	for _, m := range list {
 		index[m.Pod] = m
