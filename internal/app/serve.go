@@ -57,6 +57,8 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
+	// The API server's warnings are about templates that users wrote; they get them when they write.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	config.UserAgent = fmt.Sprintf("%s/%s", c.Name, version.Get().GitVersion)
 	link := newConnection(log)
 	config.Wrap(link.wrap)
