@@ -41,10 +41,10 @@ type Loop struct {
 const (
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 5 * time.Minute
-	// A key that many events concern is worked on for at most a fourth of the time.
-	paceFactor = 3
+	// A burst of events is waited for as long as the last sync took, within bounds.
+	paceFactor = 1
 	minPace    = 10 * time.Millisecond
-	maxPace    = 250 * time.Millisecond
+	maxPace    = 30 * time.Millisecond
 )
 
 // NewLoop returns a loop. Keys may be added before it runs.
