@@ -172,16 +172,16 @@ func TestTrimmedPodsKeepWhatIsRead(t *testing.T) {
 	trim := TrimPods(func(p *corev1.Pod) bool { return p.Name == "ours" })
 	p := storedPod("ours", "1", "2")
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-	p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "x", "a": "b"}
+	p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "x", "a": "b", corev1.PodDeletionCost: "3"}
 	p.Spec.NodeName = "n"
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Command: []string{"x"}}}
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Message: "long"}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, Message: "long"}}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ImageID: "id", ContainerID: "cid", Ready: true}}
 	out, err := trim(p)
 	require.NoError(t, err)
 	ours := out.(*corev1.Pod)
 	require.Empty(t, ours.ManagedFields)
-	require.Equal(t, map[string]string{"a": "b"}, ours.Annotations)
+	require.Equal(t, map[string]string{corev1.PodDeletionCost: "3"}, ours.Annotations)
 	require.Equal(t, []corev1.Container{{Name: "c", Image: "i"}}, ours.Spec.Containers)
 	require.Equal(t, corev1.ConditionTrue, ours.Status.Conditions[0].Status)
 	require.Empty(t, ours.Status.Conditions[0].Message)

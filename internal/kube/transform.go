@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -26,8 +28,20 @@ func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
 			return stub(p), nil
 		}
 		TrimMeta(p)
+		p.GenerateName = ""
+		maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return !isRead(key) })
 		return &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: trimSpec(&p.Spec), Status: trimStatus(&p.Status)}, nil
 	}
+}
+
+// isRead says whether any reader looks at the annotation of a Pod.
+func isRead(key string) bool {
+	switch key {
+	case corev1.PodDeletionCost, pub.CloneSetRecreateRevisionKey, pub.ContainerLaunchPriorityKey, pub.RuntimeContainersMetaKey,
+		pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld:
+		return true
+	}
+	return false
 }
 
 func stub(p *corev1.Pod) *corev1.Pod {
@@ -57,14 +71,19 @@ func trimSpec(s *corev1.PodSpec) corev1.PodSpec {
 
 func trimStatus(s *corev1.PodStatus) corev1.PodStatus {
 	out := corev1.PodStatus{Phase: s.Phase, ObservedGeneration: s.ObservedGeneration}
-	out.Conditions = make([]corev1.PodCondition, len(s.Conditions))
+	out.Conditions = make([]corev1.PodCondition, 0, 4)
 	for i := range s.Conditions {
 		c := s.Conditions[i]
-		c.LastProbeTime = metav1.Time{}
-		if c.Type != pub.KruisePodReady {
+		switch c.Type {
+		case corev1.PodReady, corev1.ContainersReady, pub.InPlaceUpdateReady:
 			c.Message = ""
+		case pub.KruisePodReady:
+			// The message is the list of those who keep the Pod from being ready.
+		default:
+			continue
 		}
-		out.Conditions[i] = c
+		c.LastProbeTime = metav1.Time{}
+		out.Conditions = append(out.Conditions, c)
 	}
 	out.ContainerStatuses = make([]corev1.ContainerStatus, len(s.ContainerStatuses))
 	for i := range s.ContainerStatuses {
