@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
@@ -43,7 +46,13 @@ type applying struct {
 // worked on; all are in the error.
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims ClaimPlan, now time.Time) (Outcome, error) {
 	a := &applying{Controller: c, s: s, plan: plan, claims: claims, now: now}
-	a.note(a.ownership(ctx))
+	a.note(a.release(ctx))
+	if len(plan.Adopt) > 0 {
+		err := a.adoptAll(ctx)
+		a.note(err)
+		a.outcome.Again = err == nil
+		return a.outcome, errors.Join(a.errs...)
+	}
 	a.note(a.handleClaims(ctx))
 	moved := a.refresh(ctx)
 	a.cancel(ctx)
@@ -65,6 +74,13 @@ func (a *applying) fail(into **Problem, reason string, err error) {
 	if err != nil && *into == nil && !isPassing(err) {
 		*into = &Problem{Reason: reason, Message: firstLine(err)}
 	}
+}
+
+// withoutIDs hides the names that were drawn for Pods and claims: a message that differed with each attempt would be
+// written each time.
+func withoutIDs(set, text string) string {
+	drawn := regexp.MustCompile(`\b` + regexp.QuoteMeta(set) + fmt.Sprintf("-[%s]{%d}", idAlphabet, idLength) + `\b`)
+	return drawn.ReplaceAllString(text, set+"-*")
 }
 
 // firstLine is the first of several joined errors.
@@ -90,21 +106,39 @@ func isPassing(err error) bool {
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || errors.Is(err, context.Canceled)
 }
 
-// ownership releases Pods that do not match any more, their claims with them, and takes back those that do again.
-func (a *applying) ownership(ctx context.Context) error {
-	err := kube.ForEach(len(a.plan.Release), a.parallel, func(i int) error {
-		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, a.plan.Release[i], withoutOwner(a.plan.Release[i], a.s).Build())
+// release lets Pods go that do not match any more, after their claims are theirs. A Pod that was released first would
+// look like one that is gone, and lose its claims to the next cleaning up.
+func (a *applying) release(ctx context.Context) error {
+	return kube.ForEach(len(a.plan.Release), a.parallel, func(i int) error {
+		p := a.plan.Release[i]
+		for _, h := range a.claims.handOversTo(p) {
+			if err := a.handOver(ctx, h); err != nil {
+				return err
+			}
+		}
+		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, withoutOwner(p, a.s).Build())
 		return err
 	})
-	if len(a.plan.Adopt) == 0 {
-		return err
-	}
+}
+
+// adoptAll takes back Pods that match again. One that refuses is left alone for a while, so that the others are kept.
+func (a *applying) adoptAll(ctx context.Context) error {
 	// The cached set may be one that was deleted since.
-	fresh, getErr := a.env.Flotilla.AppsV1beta1().CloneSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
-	if getErr != nil || fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
-		return errors.Join(err, getErr)
+	fresh, err := a.env.Flotilla.AppsV1beta1().CloneSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading CloneSet %s before Pods are adopted: %w", a.s.Set.Name, err)
 	}
-	return errors.Join(err, kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error { return a.adopt(ctx, a.plan.Adopt[i]) }))
+	if fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
+		return nil
+	}
+	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
+		p := a.plan.Adopt[i]
+		err := a.adopt(ctx, p)
+		if err != nil && !isPassing(err) {
+			a.backoff.Failed(a.s.Set.UID, string(p.UID), goalOf(a.s.Set), a.now)
+		}
+		return err
+	})
 }
 
 func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
@@ -112,7 +146,7 @@ func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
 	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build()); err != nil {
 		return err
 	}
-	theirs, err := owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
+	theirs, err := a.claimsToTakeBack(p)
 	if err != nil {
 		return err
 	}
@@ -125,12 +159,40 @@ func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
 	return nil
 }
 
+// claimsToTakeBack are those that went with the Pod, and those of its id that belong to nobody.
+func (a *applying) claimsToTakeBack(p *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
+	theirs, err := owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := a.Controller.claims.GetIndexer().ByIndex(indexOrphan, p.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("looking for orphans: %w", err)
+	}
+	for _, o := range orphans {
+		c, ok := o.(*corev1.PersistentVolumeClaim)
+		if ok && len(c.OwnerReferences) == 0 && strings.HasSuffix(c.Name, "-"+p.Name) && idOfClaim(c, a.s.Set) == idOf(p, a.s.Set) {
+			theirs = append(theirs, c)
+		}
+	}
+	return theirs, nil
+}
+
+func (a *applying) handOver(ctx context.Context, h HandOver) error {
+	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.patchFor(a.s))
+	if err != nil && !isPassing(err) {
+		a.warn(EventFailedUpdate, "handing claim %s over to Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
+	}
+	return err
+}
+
+// handleClaims sees to the claims of Pods that end. Those of Pods that were released went with them.
 func (a *applying) handleClaims(ctx context.Context) error {
 	for _, h := range a.claims.HandOver {
-		if _, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.patchFor(a.s)); err != nil {
-			if !isPassing(err) {
-				a.warn(EventFailedUpdate, "handing claim %s over to Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
-			}
+		if slices.Contains(a.plan.Release, h.Pod) {
+			continue
+		}
+		if err := a.handOver(ctx, h); err != nil {
 			return err
 		}
 	}
@@ -158,7 +220,7 @@ func (a *applying) refresh(ctx context.Context) bool {
 			}
 			return err
 		}
-		if string(r.Step.State) != r.Pod.Labels[pub.LifecycleStateKey] || r.Pod.Labels[pub.PodTemplateHashKey] == "" {
+		if r.Step.State != pods.LifecycleState(r.Pod) || r.Pod.Labels[pub.PodTemplateHashKey] == "" {
 			moved.Store(true)
 		}
 		return nil
@@ -189,7 +251,10 @@ func (a *applying) scale(ctx context.Context) bool {
 	changed := len(a.plan.Cancel) > 0
 	created, err := a.create(ctx)
 	a.fail(&a.outcome.ScaleFailure, ReasonFailedCreate, err)
-	a.outcome.ScaleRan = true
+	if a.outcome.ScaleFailure != nil {
+		a.outcome.ScaleFailure.Message = withoutIDs(a.s.Set.Name, a.outcome.ScaleFailure.Message)
+	}
+	a.outcome.ScaleRan = !a.plan.CreatePostponed
 	if created > 0 {
 		return true
 	}
@@ -203,6 +268,9 @@ func (a *applying) scale(ctx context.Context) bool {
 // create makes the Pods that are missing: those of the current revision first.
 func (a *applying) create(ctx context.Context) (int, error) {
 	wanted := a.plan.CreateOld + a.plan.CreateNew
+	if a.plan.CreatePostponed {
+		return 0, nil
+	}
 	a.reportLimit(wanted, a.plan.Limited)
 	// Places whose holder is still there wait for it.
 	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
@@ -216,7 +284,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return kube.SlowStart(n, a.parallel, func(i int) error {
+	created, err := kube.SlowStart(n, a.parallel, func(i int) error {
 		r := a.s.Update
 		if i < a.plan.CreateOld {
 			r = a.s.Current
@@ -231,11 +299,18 @@ func (a *applying) create(ctx context.Context) (int, error) {
 		a.normal(EventSuccessfulCreate, "created Pod %s", name)
 		return nil
 	})
+	switch {
+	case err == nil:
+		a.backoff.Succeeded(a.s.Set.UID, partCreate)
+	case !isPassing(err):
+		a.plan.look(a.backoff.Failed(a.s.Set.UID, partCreate, goalOf(a.s.Set), a.now))
+	}
+	return created, err
 }
 
 // reportLimit tells when throttling begins, and when its extent changes.
 func (a *applying) reportLimit(allowed, cut int) {
-	if a.changedLimit(a.s.Set.UID, cut) && cut > 0 {
+	if a.memory.changedLimit(a.s.Set.UID, cut) && cut > 0 {
 		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+cut)
 	}
 }
@@ -253,7 +328,7 @@ type maker struct {
 func (a *applying) newMaker() (*maker, error) {
 	m := &maker{applying: a, templates: map[string]*corev1.PodTemplateSpec{}, free: a.claims.Free, used: map[string]bool{}}
 	for _, p := range slices.Concat(a.s.Pods, a.s.Inactive, a.s.Strangers) {
-		m.used[p.Labels[pub.CloneSetInstanceIDKey]] = true
+		m.used[idOf(p, a.s.Set)] = true
 	}
 	for id := range a.s.StuckIDs {
 		m.used[id] = true
@@ -304,9 +379,13 @@ func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string,
 		if err = m.makeClaims(ctx, id); err == nil {
 			p := newPod(m.s.Set, r, m.templates[r.Name], id, m.now)
 			if _, err = m.writer.CreatePod(ctx, m.s.Set.UID, p); err == nil {
+				m.memory.use(m.s.Set.UID, id)
 				m.metrics.created.Inc()
 				return p.Name, nil
 			}
+		}
+		if len(m.s.Set.Spec.VolumeClaimTemplates) > 0 && !apierrors.IsAlreadyExists(err) {
+			m.memory.keepUnused(m.s.Set.UID, m.s.Set.Generation, id)
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return "", err
@@ -371,13 +450,18 @@ func (a *applying) update(ctx context.Context) {
 	err := kube.ForEach(len(a.plan.Update), a.parallel, func(i int) error {
 		u := a.plan.Update[i]
 		err := a.updatePod(ctx, u)
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return nil
+		case err == nil:
+			a.backoff.Succeeded(a.s.Set.UID, string(u.Pod.UID))
+		case !isPassing(err):
+			a.backoff.Failed(a.s.Set.UID, string(u.Pod.UID), goalOf(a.s.Set), a.now)
 		}
 		return err
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
-	a.outcome.UpdateRan = true
+	a.outcome.UpdateRan = !a.plan.UpdatePostponed
 }
 
 func (a *applying) reportImpossible(err error) {
@@ -402,9 +486,16 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 	}
 }
 
-// updateInPlace closes the gate before it changes the Pod, never after.
+// updateInPlace closes the gate before it changes the Pod, never after. A Pod whose change was refused before is not taken
+// out of its Services again before the API server says that it would accept it now.
 func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u *inplace.Update) error {
-	if gate, ok := u.CloseGate(p); ok {
+	gate, closes := u.CloseGate(p)
+	if _, failed := a.s.Postponed[p.UID]; failed && closes {
+		if err := a.writer.TryPod(ctx, p, u.Apply(p)); err != nil && !kube.IsNoRehearsal(err) {
+			return err
+		}
+	}
+	if closes {
 		closed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, gate)
 		if err != nil {
 			return err
@@ -412,11 +503,23 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u *inplace.
 		p = closed
 	}
 	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, u.Apply(p)); err != nil {
+		if closes && kube.IsRefused(err) {
+			return errors.Join(err, a.reopen(ctx, p))
+		}
 		return err
 	}
 	a.metrics.updatedInPlace.Inc()
 	a.normal(EventSuccessfulUpdateInPlace, "updating Pod %s in place", p.Name)
 	return nil
+}
+
+// reopen puts a Pod back into its Services whose change was refused. If the Pod has changed meanwhile the next sync will.
+func (a *applying) reopen(ctx context.Context, p *corev1.Pod) error {
+	_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, inplace.OpenGate(p, a.now))
+	if err != nil && isPassing(err) {
+		return nil
+	}
+	return err
 }
 
 func (a *applying) normal(reason, format string, args ...any) {

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -37,23 +36,26 @@ type HandOver struct {
 // reserveFor is how long an id waits for its terminating holder.
 const reserveFor = 60 * time.Second
 
-// PlanClaims decides what becomes of claims without an active Pod. Only without reuse are claims ever deleted here.
-func (s *Snapshot) PlanClaims(now time.Time) ClaimPlan {
+// PlanClaims decides what becomes of claims without an active Pod. Only without reuse are claims ever deleted here, and
+// none while a Pod of that id exists, whoever it belongs to.
+//
+// Claims that were made for Pods that could not be created are kept as long as Pods are missing.
+func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 	if len(s.Claims) == 0 {
 		return ClaimPlan{}
 	}
 	active, inactive := sets.Set[string]{}, map[string]*corev1.Pod{}
 	for _, p := range s.Pods {
-		active.Insert(p.Labels[pub.CloneSetInstanceIDKey])
+		active.Insert(idOf(p, s.Set))
 	}
 	for _, p := range slices.Concat(s.Inactive, s.Strangers) {
-		inactive[p.Labels[pub.CloneSetInstanceIDKey]] = p
+		inactive[idOf(p, s.Set)] = p
 	}
-	var plan ClaimPlan
+	plan := ClaimPlan{}
 	seen := sets.Set[string]{}
 	for _, c := range s.Claims {
-		id := c.Labels[pub.CloneSetInstanceIDKey]
-		if id == "" || active.Has(id) || !metav1.IsControlledBy(c, s.Set) {
+		id := idOfClaim(c, s.Set)
+		if id == "" || active.Has(id) || s.ForeignIDs.Has(id) || !metav1.IsControlledBy(c, s.Set) {
 			continue
 		}
 		holder := inactive[id]
@@ -62,7 +64,7 @@ func (s *Snapshot) PlanClaims(now time.Time) ClaimPlan {
 			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
 		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse && holder != nil:
 			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
-		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse:
+		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse && !(missing && s.UnusedIDs.Has(id)):
 			plan.Delete = append(plan.Delete, c)
 		case !seen.Has(id) && !s.StuckIDs.Has(id):
 			seen.Insert(id)
@@ -71,6 +73,11 @@ func (s *Snapshot) PlanClaims(now time.Time) ClaimPlan {
 	}
 	slices.Sort(plan.Free)
 	return plan
+}
+
+// handOversTo are the claims that a Pod takes with it.
+func (plan *ClaimPlan) handOversTo(p *corev1.Pod) []HandOver {
+	return slices.DeleteFunc(slices.Clone(plan.HandOver), func(h HandOver) bool { return h.Pod != p })
 }
 
 func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
@@ -101,11 +108,11 @@ func (h HandOver) patchFor(s *Snapshot) patch.Patch {
 
 // claimsOf are the claims with the Pod's id.
 func (s *Snapshot) claimsOf(p *corev1.Pod) []*corev1.PersistentVolumeClaim {
-	id := p.Labels[pub.CloneSetInstanceIDKey]
+	id := idOf(p, s.Set)
 	if id == "" {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.Claims), func(c *corev1.PersistentVolumeClaim) bool {
-		return c.Labels[pub.CloneSetInstanceIDKey] != id
+		return idOfClaim(c, s.Set) != id
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -30,7 +29,7 @@ type Controller struct {
 	env     *app.Env
 	gate    *kube.Gate
 	writer  *kube.Writer
-	loop    *kube.Loop
+	loop    waker
 	metrics *metrics
 	// parallel bounds the requests of one sync that are under way at a time.
 	parallel int
@@ -40,12 +39,24 @@ type Controller struct {
 	informers
 	start []func(ctx context.Context)
 
-	mu sync.Mutex
-	// limits are how many Pods were missing at the last sync because creation is throttled.
-	limits map[types.UID]int
-	// named are Pods of the set that podsToDelete named when they still were there.
-	named map[types.UID]sets.Set[string]
+	backoff kube.Backoff
+	memory  memory
 }
+
+// waker calls the sync of a key: now, after all that changed, or in a moment.
+type waker interface {
+	Add(key cache.ObjectName)
+	AddInitial(key cache.ObjectName)
+	AddSoon(key cache.ObjectName)
+	Forget(key cache.ObjectName)
+	Run(ctx context.Context, workers int)
+}
+
+// What failed is tried again after a wait between these two.
+const (
+	firstRetry   = 100 * time.Millisecond
+	longestRetry = time.Minute
+)
 
 // gateDelay is how soon a sync looks again whether the caches show the last one's writes. Their events mostly come first.
 const gateDelay = 25 * time.Millisecond
@@ -54,7 +65,7 @@ const gateDelay = 25 * time.Millisecond
 func New(env *app.Env) (app.Runnable, error) {
 	c := &Controller{
 		env: env, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN, parallel: defaultParallel,
-		limits: map[types.UID]int{}, named: map[types.UID]sets.Set[string]{},
+		backoff: kube.Backoff{First: firstRetry, Longest: longestRetry},
 	}
 	c.loop = kube.NewLoop("cloneset", env.Clock, c.sync)
 	if err := c.watch(); err != nil {
@@ -81,11 +92,16 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		c.loop.Forget(key)
 		return 0, nil
 	}
+	if err := c.gate.Settle(ctx, cached.UID); err != nil {
+		c.metrics.syncs.WithLabelValues("error").Inc()
+		return 0, err
+	}
 	if !c.gate.Open(cached.UID) {
 		c.metrics.syncs.WithLabelValues("waiting").Inc()
-		return gateDelay, nil
+		return 0, kube.Waiting(gateDelay)
 	}
 	again, err := c.syncSet(ctx, cached)
+	c.forgetIfGone(key, cached.UID)
 	switch {
 	case err != nil && isPassing(err):
 		c.metrics.syncs.WithLabelValues("overtaken").Inc()
@@ -95,6 +111,17 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		c.metrics.syncs.WithLabelValues("ok").Inc()
 	}
 	return again, err
+}
+
+// forgetIfGone drops what a sync has remembered of a set that was deleted meanwhile: its event has passed.
+func (c *Controller) forgetIfGone(key cache.ObjectName, uid types.UID) {
+	item, exists, err := c.sets.GetStore().GetByKey(key.String())
+	if err != nil {
+		return
+	}
+	if set, ok := item.(*v1beta1.CloneSet); !exists || !ok || set.UID != uid {
+		c.forget(uid)
+	}
 }
 
 func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (time.Duration, error) {
@@ -110,7 +137,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	if problem != nil {
 		return 0, c.stall(ctx, set, problem, now)
 	}
-	s, err := c.gather(ctx, set, selector)
+	s, err := c.gather(ctx, set, selector, now)
 	if err != nil {
 		return 0, err
 	}
@@ -118,23 +145,26 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 		return 0, nil
 	}
 	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
-		return 0, err
+		return 0, errors.Join(err, c.reportNoRevision(ctx, set, err, now))
 	}
 	plan, err := s.Plan(now)
 	if err != nil {
 		return 0, c.stall(ctx, set, &Problem{ReasonInvalidSpec, err.Error()}, now)
 	}
-	claims := s.PlanClaims(now)
+	claims := s.PlanClaims(plan.CreatePostponed || plan.CreateOld+plan.CreateNew > 0, now)
 	plan.look(claims.RequeueAfter)
 	logr.FromContextOrDiscard(ctx).V(4).Info("planned", "pods", len(s.Pods), "createOld", plan.CreateOld, "createNew", plan.CreateNew,
 		"delete", len(plan.Delete), "update", len(plan.Update), "refresh", len(plan.Refresh))
 	outcome, applyErr := c.apply(ctx, s, plan, claims, now)
-	if outcome.Again {
-		plan.look(gateDelay)
-	}
 	status, look := s.Status(outcome, selector.String(), now)
 	plan.look(look)
-	err = errors.Join(applyErr, c.writeStatus(ctx, set, status), c.tidy(ctx, s))
+	statusErr := c.writeStatus(ctx, set, status)
+	more, tidyErr := c.tidy(ctx, s)
+	// What is promoted makes room in the history. The event of one's own status wakes nobody.
+	if outcome.Again || more || statusErr == nil && status.CurrentRevision != set.Status.CurrentRevision {
+		plan.look(gateDelay)
+	}
+	err = errors.Join(applyErr, statusErr, tidyErr)
 	if err != nil && isPassing(err) {
 		err = kube.Passing(err)
 	}
@@ -150,6 +180,18 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, p *Proble
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, p.Reason, p.Message)
 	}
 	return c.writeStatus(ctx, set, StalledStatus(set, p, now))
+}
+
+// reportNoRevision tells why there is no revision to work with, unless that passes by itself.
+func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet, problem error, now time.Time) error {
+	if isPassing(problem) {
+		return nil
+	}
+	old := conditions{list: set.Status.Conditions}
+	if !old.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonNoRevision) {
+		c.env.Recorder.Event(set, corev1.EventTypeWarning, ReasonNoRevision, firstLine(problem))
+	}
+	return c.writeStatus(ctx, set, NoRevisionStatus(set, firstLine(problem), now))
 }
 
 // writeStatus sends what differs, and nothing if nothing does.
@@ -173,6 +215,9 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 	if string(diff) == "{}" {
 		return nil
 	}
+	if diff, err = onlyFor(set, diff); err != nil {
+		return err
+	}
 	patched, err := c.env.Flotilla.AppsV1beta1().CloneSets(set.Namespace).Patch(
 		ctx, set.Name, types.MergePatchType, diff, metav1.PatchOptions{}, "status")
 	if err != nil {
@@ -185,84 +230,68 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 	return nil
 }
 
-// tidy removes what has served its purpose: old revisions, and names of Pods that are gone.
-func (c *Controller) tidy(ctx context.Context, s *Snapshot) error {
-	return errors.Join(c.trimHistory(ctx, s), c.trimPodsToDelete(ctx, s))
+// onlyFor makes a merge patch apply to this set and to no namesake that was created since.
+func onlyFor(set *v1beta1.CloneSet, body []byte) ([]byte, error) {
+	uid, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the UID of %s: %w", cache.MetaObjectToName(set), err)
+	}
+	merged, err := jsonpatch.MergeMergePatches(body, uid)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the UID of %s: %w", cache.MetaObjectToName(set), err)
+	}
+	return merged, nil
+}
+
+// tidy removes what has served its purpose: old revisions, and names of Pods that are gone. It returns whether more is
+// to be removed as soon as the caches show this sync's writes.
+func (c *Controller) tidy(ctx context.Context, s *Snapshot) (bool, error) {
+	more, err := c.trimPodsToDelete(ctx, s)
+	return more, errors.Join(c.trimHistory(ctx, s), err)
 }
 
 // trimPodsToDelete removes the names that are not Pods of the set. Names that never were are reported.
-func (c *Controller) trimPodsToDelete(ctx context.Context, s *Snapshot) error {
+func (c *Controller) trimPodsToDelete(ctx context.Context, s *Snapshot) (more bool, err error) {
 	names := s.Set.Spec.ScaleStrategy.PodsToDelete
 	if len(names) == 0 {
-		return nil
+		return false, nil
 	}
 	there := sets.Set[string]{}
 	for _, p := range s.Pods {
 		there.Insert(p.Name)
 	}
 	kept := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !there.Has(name) })
-	c.remember(s.Set.UID, kept)
-	// A status that was written in this sync is newer than the version that the names were read from: the next one will.
-	if len(kept) == len(names) || !c.gate.Open(s.Set.UID) {
-		return nil
+	c.memory.rememberNames(s.Set.UID, kept)
+	if len(kept) == len(names) {
+		return false, nil
+	}
+	// A status that was written in this sync is newer than the version that the names were read from.
+	if !c.gate.Open(s.Set.UID) {
+		return true, nil
 	}
 	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": s.Set.ResourceVersion},
+		"metadata": map[string]any{"uid": s.Set.UID, "resourceVersion": s.Set.ResourceVersion},
 		"spec":     map[string]any{"scaleStrategy": map[string]any{"podsToDelete": kept}},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding podsToDelete: %w", err)
+		return false, fmt.Errorf("encoding podsToDelete: %w", err)
 	}
 	patched, err := c.env.Flotilla.AppsV1beta1().CloneSets(s.Set.Namespace).Patch(ctx, s.Set.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("trimming podsToDelete of %s: %w", cache.MetaObjectToName(s.Set), err)
+		return false, fmt.Errorf("trimming podsToDelete of %s: %w", cache.MetaObjectToName(s.Set), err)
 	}
 	c.gate.Wrote(s.Set.UID, c.sets.GetStore(), patched.ResourceVersion)
 	for _, name := range names {
-		if !there.Has(name) && !c.wasNamed(s.Set.UID, name) {
+		if !there.Has(name) && !c.memory.wasNamed(s.Set.UID, name) {
 			c.env.Recorder.Eventf(s.Set, corev1.EventTypeWarning, EventPodsToDeleteNotFound,
 				"%s in spec.scaleStrategy.podsToDelete is not a Pod of this set; the name was removed", name)
 		}
 	}
-	return nil
-}
-
-func (c *Controller) remember(uid types.UID, names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(names) > 0 && c.named[uid] == nil {
-		c.named[uid] = sets.Set[string]{}
-	}
-	c.named[uid].Insert(names...)
-}
-
-// wasNamed says whether the name was that of a Pod of the set, and forgets it.
-func (c *Controller) wasNamed(uid types.UID, name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.named[uid].Has(name)
-	c.named[uid].Delete(name)
-	return was
-}
-
-// changedLimit notes how many Pods throttling holds back and says whether that is news.
-func (c *Controller) changedLimit(uid types.UID, cut int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.limits[uid] == cut {
-		return false
-	}
-	c.limits[uid] = cut
-	if cut == 0 {
-		delete(c.limits, uid)
-	}
-	return true
+	return false, nil
 }
 
 func (c *Controller) forget(uid types.UID) {
 	c.gate.Forget(uid)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.limits, uid)
-	delete(c.named, uid)
+	c.backoff.Forget(uid)
+	c.memory.forget(uid)
 }

@@ -3,6 +3,10 @@ package cloneset
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,8 +57,8 @@ func byOrphanage(object any) ([]string, error) {
 }
 
 // gather reads the caches.
-func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector) (*Snapshot, error) {
-	s := &Snapshot{Set: set, StuckIDs: sets.Set[string]{}}
+func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, now time.Time) (*Snapshot, error) {
+	s := &Snapshot{Set: set, StuckIDs: sets.Set[string]{}, ForeignIDs: sets.Set[string]{}}
 	if err := c.gatherRevisions(s, selector); err != nil {
 		return nil, err
 	}
@@ -65,10 +69,34 @@ func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector
 		return nil, err
 	}
 	if len(set.Spec.Template.Spec.TopologySpreadConstraints) > 0 {
-		s.NodeLabels = c.nodes.labels(ctx)
+		s.NodeLabels, s.NodesComing = c.nodes.labels(ctx)
 	}
+	c.gatherFailures(s, now)
 	return s, nil
 }
+
+// gatherFailures adds what is to be tried only later.
+func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
+	uid, goal := s.Set.UID, goalOf(s.Set)
+	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
+	s.UnusedIDs = c.memory.unusedIDs(uid, s.Set.Generation)
+	s.Postponed = map[types.UID]time.Duration{}
+	there := sets.New(partCreate)
+	for _, p := range slices.Concat(s.Pods, s.Returning) {
+		there.Insert(string(p.UID))
+		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
+			s.Postponed[p.UID] = wait
+		}
+	}
+	c.backoff.Keep(uid, there.Has)
+	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool { return s.Postponed[p.UID] > 0 })
+}
+
+// partCreate is the creation of Pods as a part of the work that may fail; an update of a Pod is called by the Pod's UID.
+const partCreate = "create"
+
+// goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
+func goalOf(set *v1beta1.CloneSet) string { return strconv.FormatInt(set.Generation, 10) }
 
 func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 	owned, err := owned[*corev1.Pod](c.pods.GetIndexer(), s.Set.UID)
@@ -94,6 +122,7 @@ func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 			s.Returning = append(s.Returning, p)
 		}
 	}
+	slices.SortFunc(s.Returning, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 
@@ -111,10 +140,35 @@ func (c *Controller) gatherClaims(s *Snapshot) error {
 	}
 	for _, claim := range claims {
 		if claim.DeletionTimestamp != nil {
-			s.StuckIDs.Insert(claim.Labels[pub.CloneSetInstanceIDKey])
+			s.StuckIDs.Insert(idOfClaim(claim, s.Set))
 			continue
 		}
 		s.Claims = append(s.Claims, claim)
+	}
+	return c.gatherForeignIDs(s)
+}
+
+// gatherForeignIDs looks for Pods by the names that claims without a Pod of the set belong to.
+func (c *Controller) gatherForeignIDs(s *Snapshot) error {
+	if len(s.Claims) == 0 {
+		return nil
+	}
+	ours := sets.Set[string]{}
+	for _, p := range slices.Concat(s.Pods, s.Strangers, s.Inactive) {
+		ours.Insert(idOf(p, s.Set))
+	}
+	for _, claim := range s.Claims {
+		id := idOfClaim(claim, s.Set)
+		if ours.Has(id) {
+			continue
+		}
+		_, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + s.Set.Name + "-" + id)
+		if err != nil {
+			return fmt.Errorf("looking for the Pod of claim %s: %w", claim.Name, err)
+		}
+		if exists {
+			s.ForeignIDs.Insert(id)
+		}
 	}
 	return nil
 }
@@ -145,7 +199,8 @@ func (c *Controller) gatherRevisions(s *Snapshot, selector labels.Selector) erro
 	return nil
 }
 
-func owned[T any](indexer cache.Indexer, uid types.UID) ([]T, error) {
+// owned are the objects with that owner, by name: an index has no order, and decisions must not depend on chance.
+func owned[T metav1.Object](indexer cache.Indexer, uid types.UID) ([]T, error) {
 	items, err := indexer.ByIndex(indexOwner, string(uid))
 	if err != nil {
 		return nil, fmt.Errorf("looking for what the set owns: %w", err)
@@ -156,5 +211,6 @@ func owned[T any](indexer cache.Indexer, uid types.UID) ([]T, error) {
 			out = append(out, t)
 		}
 	}
+	slices.SortFunc(out, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out, nil
 }

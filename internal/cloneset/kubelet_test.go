@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -39,7 +40,7 @@ func (m *model) tick(p *corev1.Pod) bool {
 	}
 	fresh := p.DeepCopy()
 	m.run(fresh)
-	if fmt.Sprint(fresh.Status) == fmt.Sprint(p.Status) {
+	if equality.Semantic.DeepEqual(fresh.Status, p.Status) {
 		return false
 	}
 	m.put(resourcePods, fresh)
@@ -99,10 +100,12 @@ func (m *model) active() []*corev1.Pod {
 
 func (m *model) owned(p *corev1.Pod) bool { return metav1.IsControlledBy(p, m.set()) }
 
-func (m *model) available() int {
+func (m *model) available() int { return m.availableAfter(m.set().Spec.MinReadySeconds) }
+
+func (m *model) availableAfter(minReadySeconds int32) int {
 	n := 0
 	for _, p := range m.active() {
-		if pods.IsAvailable(p, m.set().Spec.MinReadySeconds, m.clock.Now()) {
+		if pods.IsAvailable(p, minReadySeconds, m.clock.Now()) {
 			n++
 		}
 	}

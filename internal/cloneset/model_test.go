@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,14 +57,20 @@ type model struct {
 	version int
 	clock   *clocktesting.FakeClock
 
-	// before is asked before every write and may refuse it; after is told of every write and may lose its answer.
-	before func(verb, resource, name string) error
-	after  func(verb, resource, name string) error
+	// before is asked before every write and may refuse it; after is told of every write and may lose its answer; reading
+	// is asked before every read.
+	before  func(verb, resource, name string) error
+	after   func(verb, resource, name string) error
+	reading func(resource, name string) error
+	// changed is told of every change that the controller makes to an object.
+	changed func(before, after object)
 	// writes counts by verb, resource and subresource.
 	writes map[string]int
 	events []string
 
 	controller *Controller
+	alarm      *alarm
+	watches    map[string]watched
 	shown      int
 	random     func(int) int
 }
@@ -75,10 +82,13 @@ const (
 	resourceSets      = "clonesets"
 )
 
+// epoch is when the model's time begins.
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func newModel(random func(int) int) *model {
 	m := &model{
 		objects: map[string]map[string]object{}, writes: map[string]int{}, random: random,
-		clock: clocktesting.NewFakeClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)),
+		clock: clocktesting.NewFakeClock(epoch),
 	}
 	m.restart()
 	return m
@@ -100,6 +110,12 @@ func (m *model) restart() {
 	}
 	m.controller = built.(*Controller)
 	m.controller.random, m.controller.parallel = m.random, 1
+	m.alarm = &alarm{model: m}
+	m.controller.loop = m.alarm
+	m.watches = map[string]watched{}
+	for _, w := range m.controller.watched {
+		m.watches[w.resource] = w
+	}
 	m.shown = 0
 	m.show(len(m.history))
 }
@@ -117,38 +133,44 @@ func (r *recorder) Eventf(_ runtime.Object, kind, reason, format string, args ..
 	r.model.events = append(r.model.events, kind+" "+reason+" "+fmt.Sprintf(format, args...))
 }
 
-func (m *model) informer(resource string) cache.SharedIndexInformer {
-	switch resource {
-	case resourcePods:
-		return m.controller.pods
-	case resourceClaims:
-		return m.controller.claims
-	case resourceRevisions:
-		return m.controller.revisions
-	default:
-		return m.controller.sets
-	}
-}
-
-// show moves the caches on to a point of the history.
+// show moves the caches on to a point of the history, and tells the controller of it.
 func (m *model) show(until int) {
 	for ; m.shown < min(until, len(m.history)); m.shown++ {
 		c := m.history[m.shown]
-		store := m.informer(c.resource).GetStore()
-		if c.object == nil {
-			if item, exists, _ := store.GetByKey(c.key); exists {
-				// A watch delivers a removal with the version at which it happened.
-				gone := item.(object).DeepCopyObject().(object)
-				gone.SetResourceVersion(c.version)
-				if err := store.Delete(gone); err != nil {
-					panic(err)
-				}
-			}
-			continue
-		}
-		if err := store.Update(c.object.DeepCopyObject()); err != nil {
+		store, handler := m.watches[c.resource].informer.GetStore(), m.watches[c.resource].handler
+		old, exists, err := store.GetByKey(c.key)
+		if err != nil {
 			panic(err)
 		}
+		switch {
+		case c.object != nil && exists:
+			fresh := m.trimmed(c)
+			must(store.Update(fresh))
+			handler.OnUpdate(old, fresh)
+		case c.object != nil:
+			fresh := m.trimmed(c)
+			must(store.Add(fresh))
+			handler.OnAdd(fresh, false)
+		case exists:
+			// A watch delivers a removal with the version at which it happened.
+			gone := old.(object).DeepCopyObject().(object)
+			gone.SetResourceVersion(c.version)
+			must(store.Delete(gone))
+			handler.OnDelete(gone)
+		}
+	}
+}
+
+// trimmed is the object as the informer's transform leaves it.
+func (m *model) trimmed(c change) any {
+	out, err := m.watches[c.resource].transform(c.object.DeepCopyObject())
+	must(err)
+	return out
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
 	}
 }
 
@@ -167,7 +189,7 @@ func (m *model) put(resource string, o object) {
 		return
 	}
 	m.objects[resource][key] = o
-	m.history = append(m.history, change{resource: resource, key: key, object: o.DeepCopyObject().(object)})
+	m.history = append(m.history, change{resource: resource, key: key, object: o})
 }
 
 func (m *model) remove(resource, key string) {
@@ -183,6 +205,11 @@ func (m *model) react(action clienttesting.Action) (bool, runtime.Object, error)
 	resource := action.GetResource().Resource
 	name := nameOf(action)
 	if action.GetVerb() == "get" {
+		if m.reading != nil {
+			if err := m.reading(resource, name); err != nil {
+				return true, nil, err
+			}
+		}
 		o := m.objects[resource][action.GetNamespace()+"/"+name]
 		if o == nil {
 			return true, nil, apierrors.NewNotFound(action.GetResource().GroupResource(), name)
@@ -190,6 +217,9 @@ func (m *model) react(action clienttesting.Action) (bool, runtime.Object, error)
 		return true, o.DeepCopyObject(), nil
 	}
 	verb := action.GetVerb()
+	if isRehearsal(action) {
+		verb = "dry-run " + verb
+	}
 	if sub := action.GetSubresource(); sub != "" {
 		verb += "/" + sub
 	}
@@ -199,6 +229,9 @@ func (m *model) react(action clienttesting.Action) (bool, runtime.Object, error)
 			return true, nil, err
 		}
 	}
+	if isRehearsal(action) {
+		return true, m.objects[resource][action.GetNamespace()+"/"+name], nil
+	}
 	o, err := m.write(action, resource, name)
 	if err == nil && m.after != nil {
 		err = m.after(verb, resource, name)
@@ -207,6 +240,11 @@ func (m *model) react(action clienttesting.Action) (bool, runtime.Object, error)
 		return true, nil, err
 	}
 	return true, o, nil
+}
+
+func isRehearsal(action clienttesting.Action) bool {
+	a, ok := action.(clienttesting.PatchActionImpl)
+	return ok && len(a.PatchOptions.DryRun) > 0
 }
 
 func nameOf(action clienttesting.Action) string {
@@ -247,6 +285,9 @@ func (m *model) write(action clienttesting.Action, resource, name string) (runti
 		o, err := m.patch(old, a)
 		if err != nil {
 			return nil, err
+		}
+		if m.changed != nil {
+			m.changed(old, o)
 		}
 		m.put(resource, o)
 		return o.DeepCopyObject(), nil
@@ -336,7 +377,7 @@ func separate(old, fresh object, subresource string) object {
 			t.Spec = was.Spec
 		} else {
 			t.Status = was.Status
-			if fmt.Sprint(t.Spec) != fmt.Sprint(was.Spec) {
+			if !equality.Semantic.DeepEqual(t.Spec, was.Spec) {
 				t.Generation++
 			}
 		}

@@ -3,6 +3,7 @@ package cloneset
 import (
 	"context"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +18,22 @@ type nodeCache struct {
 	env      *app.Env
 	once     sync.Once
 	informer cache.SharedIndexInformer
+	begun    time.Time
 }
 
 func newNodeCache(env *app.Env) *nodeCache {
 	return &nodeCache{env: env}
 }
 
-// labels are those of all nodes by name; nil while they cannot be read.
-func (n *nodeCache) labels(ctx context.Context) map[string]map[string]string {
+// nodesWithin is how long Nodes that are being read for the first time are waited for. Where they cannot be read Pods are
+// spread by node only.
+const nodesWithin = 5 * time.Second
+
+// labels are those of all nodes by name; nil while they cannot be read, and whether they may be soon.
+func (n *nodeCache) labels(ctx context.Context) (byName map[string]map[string]string, coming bool) {
 	n.once.Do(func() { n.begin(ctx) })
 	if n.informer == nil || !n.informer.HasSynced() {
-		return nil
+		return nil, n.informer != nil && n.env.Clock.Since(n.begun) < nodesWithin
 	}
 	out := map[string]map[string]string{}
 	for _, o := range n.informer.GetStore().List() {
@@ -35,7 +41,7 @@ func (n *nodeCache) labels(ctx context.Context) map[string]map[string]string {
 			out[node.Name] = node.Labels
 		}
 	}
-	return out
+	return out, false
 }
 
 func (n *nodeCache) begin(ctx context.Context) {
@@ -49,7 +55,7 @@ func (n *nodeCache) begin(ctx context.Context) {
 		n.env.Log.Error(err, "Pods are spread by node only")
 		return
 	}
-	n.informer = informer
+	n.informer, n.begun = informer, n.env.Clock.Now()
 	// It serves all sets from now on, so it must outlive the sync that needed it first.
 	factory.StartWithContext(context.WithoutCancel(ctx))
 }

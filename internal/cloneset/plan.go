@@ -11,7 +11,7 @@ import (
 
 // Plan is what one sync does, in this order:
 //
-//  1. Release and Adopt.
+//  1. Release and Adopt. If any Pod is adopted the plan ends: it is counted only when it was seen.
 //  2. Refresh: Pods move on that nothing is started with. It consumes no budget.
 //  3. Cancel: deletions that are not wanted any more.
 //  4. Create, within scaleStrategy.maxUnavailable. If anything is created the plan ends.
@@ -30,6 +30,8 @@ type Plan struct {
 	CreateOld, CreateNew int
 	// Limited is by how many Pods scaleStrategy.maxUnavailable cut the creation.
 	Limited int
+	// CreatePostponed, UpdatePostponed: something of the kind is left out because it failed not long ago.
+	CreatePostponed, UpdatePostponed bool
 
 	Delete []Deletion
 	Update []Update

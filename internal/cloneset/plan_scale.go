@@ -15,6 +15,8 @@ import (
 // tally counts the Pods of one group.
 type tally struct {
 	total, leaving, specified, unavailable int
+	// specifiedDown are those of specified that are not available.
+	specifiedDown int
 }
 
 func (t *tally) add(m *member) {
@@ -24,6 +26,9 @@ func (t *tally) add(m *member) {
 		t.leaving++
 	case m.specified:
 		t.specified++
+		if !m.available {
+			t.specifiedDown++
+		}
 	case !m.available:
 		t.unavailable++
 	}
@@ -76,7 +81,8 @@ func scale(n numbers, c counts, excludeLeaving bool) scaling {
 		s.downOld = max(totalOld-c.old.specified-(n.partition+surgeOld), 0)
 	}
 	if c.all.specified > 0 || s.down > 0 {
-		s.deleteReadyLimit = max(n.maxUnavailable+(c.all.total-n.replicas)-totalUnavailable, 0)
+		// A Pod that is to go and does not work is no Pod that another one could be given up for.
+		s.deleteReadyLimit = max(n.maxUnavailable+(c.all.total-n.replicas)-totalUnavailable-c.all.specifiedDown, 0)
 	}
 	if !excludeLeaving {
 		// Leaving Pods are part of the total, but they are on their way already.
@@ -106,19 +112,25 @@ func surges(n numbers, c counts, totalUnavailable, oldDiff, newDiff int) (surge,
 	return surge, surgeOld
 }
 
+// nodesDelay is how soon to look again whether the Nodes were read.
+const nodesDelay = 100 * time.Millisecond
+
 // planScale fills in what changes the number of Pods.
 func (s *Snapshot) planScale(plan *Plan, n numbers, members []*member, now time.Time) {
+	s.planCancel(plan, n, members, now)
 	c := count(members, (*member).countsAsUpdated)
-	strategy := s.Set.Spec.ScaleStrategy
-	x := scale(n, c, strategy.ExcludePreparingDelete)
+	x := scale(n, c, s.Set.Spec.ScaleStrategy.ExcludePreparingDelete)
 
-	canceled := s.planCancel(plan, n, members, now)
 	plan.CreateOld = min(x.upOld, x.upLimit)
 	plan.CreateNew = x.upLimit - plan.CreateOld
 	plan.Limited = x.up - x.upLimit
+	if s.CreateAfter > 0 && x.upLimit > 0 {
+		plan.CreateOld, plan.CreateNew, plan.CreatePostponed = 0, 0, true
+		plan.look(s.CreateAfter)
+	}
 
 	released := filter(members, func(m *member) bool {
-		return m.leaving && !canceled[m] && !lifecycle.Hooked(lifecycle.PreDelete(s.Set.Spec.Lifecycle), m.Pod)
+		return m.leaving && !lifecycle.Hooked(lifecycle.PreDelete(s.Set.Spec.Lifecycle), m.Pod)
 	})
 	if len(released) > 0 {
 		plan.Delete = s.deletions(released, now)
@@ -130,10 +142,15 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members []*member, now time.
 		plan.Delete = s.deletions(chosen, now)
 		return
 	}
-	if len(specified) > 0 || x.down == 0 {
+	if x.down == 0 {
 		return
 	}
-	staying := filter(members, func(m *member) bool { return !m.leaving })
+	if s.NodesComing {
+		plan.look(nodesDelay)
+		return
+	}
+	// A Pod that is to go and cannot yet holds up no others: they may be what it waits for.
+	staying := filter(members, func(m *member) bool { return !m.leaving && !m.specified })
 	plan.Delete = s.deletions(affordable(s.surplus(staying, x, n, now), &limit), now)
 }
 
@@ -196,22 +213,21 @@ func (s *Snapshot) deletion(m *member, now time.Time, extra func(*patch.Object))
 	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, extra)}
 }
 
-// planCancel takes back deletions that still wait for their hook and are not needed any more.
-func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time.Time) map[*member]bool {
-	canceled := map[*member]bool{}
+// planCancel takes back deletions that still wait for their hook and are not needed any more. Those Pods count as staying
+// from now on.
+func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time.Time) {
 	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
 	if hook != nil && hook.MarkPodNotReady {
-		return canceled
+		return
 	}
 	going := filter(members, func(m *member) bool { return m.specified || m.leaving })
 	wanted := n.replicas - len(members) + len(going)
 	returnable := s.byRank(filter(members, func(m *member) bool { return m.leaving && !m.specified }), now)
 	slices.Reverse(returnable)
 	for _, m := range returnable[:max(0, min(wanted, len(returnable)))] {
-		canceled[m] = true
+		m.leaving = false
 		plan.Cancel = append(plan.Cancel, PodPatch{Pod: m.Pod, Patches: []patch.Patch{cancelPatch(m, now)}})
 	}
-	return canceled
 }
 
 func cancelPatch(m *member, now time.Time) patch.Patch {

@@ -26,22 +26,25 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Release: s.Strangers, Adopt: s.Returning}
 	if s.Set.DeletionTimestamp != nil {
 		return &Plan{}, nil
+	}
+	plan := &Plan{Release: s.Strangers, Adopt: s.Returning}
+	if len(plan.Adopt) > 0 {
+		return plan, nil
 	}
 	members := s.members(now)
 	candidates, wanted, err := s.candidates(n, members)
 	if err != nil {
 		return nil, err
 	}
-	s.planRefresh(plan, members, unwanted(candidates, wanted), now)
+	s.planRefresh(plan, members, s.unwanted(candidates, wanted), now)
 	s.planScale(plan, n, members, now)
 	plan.Refresh = slices.DeleteFunc(plan.Refresh, func(r Refresh) bool {
 		return slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == r.Pod }) ||
 			slices.ContainsFunc(plan.Cancel, func(c PodPatch) bool { return c.Pod == r.Pod })
 	})
-	s.planUpdate(plan, n, members, candidates[:max(0, min(wanted, len(candidates)))], now)
+	s.planUpdate(plan, n, members, s.due(plan, candidates, wanted), now)
 	for _, m := range members {
 		if after, ok := pods.AvailableAfter(m.Pod, s.Set.Spec.MinReadySeconds, now); ok {
 			plan.look(after)
@@ -81,9 +84,27 @@ func (s *Snapshot) candidates(n numbers, members []*member) ([]*member, int, err
 	return out, min(oldDiff, -newDiff), nil
 }
 
-// unwanted are the Pods that prepare for an update although the partition wants fewer updated: from the end of the order.
-func unwanted(candidates []*member, wanted int) map[*member]bool {
+// due are the candidates that are to be updated now. Those whose update failed not long ago give way to others: one Pod
+// that cannot be updated holds up none.
+func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
+	wanted = max(0, min(wanted, len(candidates)))
+	for _, m := range candidates[:wanted] {
+		if after := s.Postponed[m.UID]; after > 0 {
+			plan.UpdatePostponed = true
+			plan.look(after)
+		}
+	}
+	ready := filter(candidates, func(m *member) bool { return s.Postponed[m.UID] == 0 })
+	return ready[:min(wanted, len(ready))]
+}
+
+// unwanted are the Pods that prepare for an update in place although the partition wants fewer updated (from the end of
+// the order), or Pods are not updated in place any more.
+func (s *Snapshot) unwanted(candidates []*member, wanted int) map[*member]bool {
 	out := map[*member]bool{}
+	if s.policy() == v1beta1.ReCreateCloneSetPodUpdatePolicyType && !isPaused(&s.Set.Spec) && !isOnDelete(&s.Set.Spec) {
+		wanted = 0
+	}
 	for i, m := range candidates {
 		if m.state == pub.LifecycleStatePreparingUpdate && i >= max(0, wanted) {
 			out[m] = true
@@ -134,7 +155,8 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, 
 	}
 	changes := newChanges(s)
 	for _, m := range wanted {
-		if downUpdated >= budget {
+		// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
+		if downUpdated >= budget && m.state != pub.LifecycleStatePreparingUpdate {
 			return
 		}
 		if m.available {
@@ -150,13 +172,16 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, 
 	}
 }
 
+func (s *Snapshot) policy() v1beta1.CloneSetPodUpdatePolicyType {
+	if r := s.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		return r.PodUpdatePolicy
+	}
+	return v1beta1.ReCreateCloneSetPodUpdatePolicyType
+}
+
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
 func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, bool) {
-	policy := v1beta1.ReCreateCloneSetPodUpdatePolicyType
-	r := s.Set.Spec.UpdateStrategy.RollingUpdate
-	if r != nil {
-		policy = r.PodUpdatePolicy
-	}
+	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
 	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
 		return s.recreate(m, now), true
 	}

@@ -3,6 +3,7 @@ package cloneset
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,11 +113,29 @@ func newClaims(set *v1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim
 	return claims
 }
 
-// podReference makes a Pod the controller of its claim.
+// podReference makes a Pod the controller of its claim. It blocks nothing: that would take a permission on Pods' finalizers.
 func podReference(p *corev1.Pod) metav1.OwnerReference {
-	return metav1.OwnerReference{
-		APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}
+}
+
+// idOf is a Pod's instance id. Its name tells, since nobody can change that; the label does where others chose the name.
+func idOf(p *corev1.Pod, set *v1beta1.CloneSet) string {
+	if id, ok := strings.CutPrefix(p.Name, set.Name+"-"); ok && isID(id) {
+		return id
 	}
+	return p.Labels[pub.CloneSetInstanceIDKey]
+}
+
+// idOfClaim is the instance id that a claim is of, in the same way.
+func idOfClaim(c *corev1.PersistentVolumeClaim, set *v1beta1.CloneSet) string {
+	if i := strings.LastIndex(c.Name, "-"); i >= 0 && isID(c.Name[i+1:]) && strings.HasSuffix(c.Name[:i], "-"+set.Name) {
+		return c.Name[i+1:]
+	}
+	return c.Labels[pub.CloneSetInstanceIDKey]
+}
+
+func isID(text string) bool {
+	return text != "" && !strings.Contains(text, "-")
 }
 
 // revisionOwner is what the history needs to know of the set.

@@ -51,7 +51,11 @@ func (c *Controller) resolveRevisions(ctx context.Context, s *Snapshot, claimsHa
 
 // createRevision counts up the collisions until the name is free, or is held by a revision that means the same.
 func (c *Controller) createRevision(ctx context.Context, s *Snapshot, data []byte, claimsHash string) error {
-	r := revision.New(revisionOwner(s.Set, claimsHash), data, revision.NextNumber(s.Revisions), s.CollisionCount)
+	number, err := revision.NextNumber(s.Revisions)
+	if err != nil {
+		return err
+	}
+	r := revision.New(revisionOwner(s.Set, claimsHash), data, number, s.CollisionCount)
 	for {
 		r.Name = revision.Name(s.Set.Name, revision.Hash(data, s.CollisionCount))
 		created, err := c.writer.CreateRevision(ctx, s.Set.UID, r)
@@ -76,9 +80,13 @@ func (c *Controller) createRevision(ctx context.Context, s *Snapshot, data []byt
 
 // renewRevision makes an older revision the newest: the template was set back. Its name stays.
 func (c *Controller) renewRevision(ctx context.Context, s *Snapshot, r *appsv1.ControllerRevision, claimsHash string) error {
+	number, err := revision.NextNumber(s.Revisions)
+	if err != nil {
+		return err
+	}
 	o := patch.New(r).
 		Annotation(pub.CloneSetVolumeClaimTemplateHashKey, claimsHash).
-		Merge(map[string]any{"revision": revision.NextNumber(s.Revisions)})
+		Merge(map[string]any{"revision": number})
 	if metav1.GetControllerOfNoCopy(r) == nil {
 		o.OwnerReferences(append(slices.Clone(r.OwnerReferences), ownerReference(s.Set)))
 	}

@@ -346,6 +346,7 @@ func TestScenario60OnePodsErrorDoesNotStopTheOthers(t *testing.T) {
 	require.Equal(t, "1a2b", f.images())
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf("FailedUpdate").Status)
 	f.before = nil
+	f.wait(firstRetry)
 	f.rest()
 	require.Equal(t, "3b", f.images())
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf("FailedUpdate").Status)

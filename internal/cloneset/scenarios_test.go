@@ -89,6 +89,7 @@ func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T)
 	require.NotContains(t, c.Message, "\n")
 
 	quota = 100
+	f.wait(firstRetry)
 	f.rest()
 	require.Len(t, f.active(), 10)
 	c = f.conditionOf(v1beta1.CloneSetConditionFailedScale)

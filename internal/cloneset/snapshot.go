@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
@@ -29,6 +30,14 @@ type Snapshot struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// StuckIDs are the instance ids of which a claim is terminating.
 	StuckIDs sets.Set[string]
+	// ForeignIDs are the instance ids of claims whose Pod exists and is not the set's (any more).
+	ForeignIDs sets.Set[string]
+	// UnusedIDs are the instance ids of claims that were made for Pods that could not be created. The next Pods use them.
+	UnusedIDs sets.Set[string]
+	// CreateAfter is how long no Pod is to be created, because that failed; 0: now.
+	CreateAfter time.Duration
+	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
+	Postponed map[types.UID]time.Duration
 	// Revisions is the history, oldest first, with Update and Current among them.
 	Revisions []*appsv1.ControllerRevision
 	// Update is the revision of the present template, Current the one that partition holds Pods at.
@@ -37,6 +46,8 @@ type Snapshot struct {
 	CollisionCount int32
 	// NodeLabels are needed where the template spreads its Pods; nil if they are not or cannot be read.
 	NodeLabels map[string]map[string]string
+	// NodesComing: they are being read and will be there in a moment.
+	NodesComing bool
 }
 
 // member is a Pod of the set with what the plan asks of it.

@@ -31,6 +31,7 @@ const (
 	ReasonFailedUpdate      = "FailedUpdate"
 	ReasonInPlaceImpossible = "InPlaceImpossible"
 	ReasonSucceeded         = "Succeeded"
+	ReasonNoRevision        = "NoRevision"
 
 	ReasonAvailable          = "CloneSetAvailable"
 	ReasonPaused             = "CloneSetPaused"
@@ -122,6 +123,19 @@ func StalledStatus(set *v1beta1.CloneSet, p *Problem, now time.Time) *v1beta1.Cl
 	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
 	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, p.Reason, p.Message)
 	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionFalse, p.Reason, "")
+	status.Conditions = c.list
+	return status
+}
+
+// NoRevisionStatus is the status of a set whose template could not be recorded: nothing can be done for it until that
+// works. The generation is not observed.
+func NoRevisionStatus(set *v1beta1.CloneSet, message string, now time.Time) *v1beta1.CloneSetStatus {
+	status := set.Status.DeepCopy()
+	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
+	c.set(v1beta1.CloneSetConditionFailedUpdate, corev1.ConditionTrue, ReasonNoRevision, message)
+	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, ReasonNoRevision, message)
+	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionTrue, ReasonNoRevision, message)
+	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
 	status.Conditions = c.list
 	return status
 }

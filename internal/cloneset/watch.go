@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +25,15 @@ import (
 type informers struct {
 	sets, pods, claims, revisions cache.SharedIndexInformer
 	nodes                         *nodeCache
+	watched                       []watched
+}
+
+// watched is one of the informers that wake sets.
+type watched struct {
+	resource  string
+	informer  cache.SharedIndexInformer
+	transform cache.TransformFunc
+	handler   cache.ResourceEventHandler
 }
 
 // watch builds the informers and says which event wakes which set. Nothing is read before Start.
@@ -38,24 +49,14 @@ func (c *Controller) watch() error {
 		revisions: core.Apps().V1().ControllerRevisions().Informer(),
 		nodes:     newNodeCache(c.env),
 	}
-	isOurs := func(o metav1.Object) bool {
-		r := metav1.GetControllerOfNoCopy(o)
-		return r == nil || isCloneSet(r)
+	c.watched = []watched{
+		{"clonesets", c.sets, trimSet, c.setHandler()},
+		{"pods", c.pods, kube.TrimPods(isOurPod), c.ownedHandler()},
+		{"persistentvolumeclaims", c.claims, trimClaim, c.ownedHandler()},
+		{"controllerrevisions", c.revisions, trimRevision, c.ownedHandler()},
 	}
 	var errs []error
-	for _, w := range []struct {
-		informer  cache.SharedIndexInformer
-		transform cache.TransformFunc
-		handler   cache.ResourceEventHandler
-	}{
-		{c.sets, trimSet, c.setHandler()},
-		{c.pods, kube.TrimPods(func(p *corev1.Pod) bool {
-			_, ours := p.Labels[pub.CloneSetInstanceIDKey]
-			return ours && isOurs(p) || isControlledByCloneSet(p)
-		}), c.ownedHandler()},
-		{c.claims, trimClaim, c.ownedHandler()},
-		{c.revisions, trimRevision(isOurs), c.ownedHandler()},
-	} {
+	for _, w := range c.watched {
 		_, err := w.informer.AddEventHandler(w.handler)
 		errs = append(errs, err, w.informer.SetTransform(w.transform), w.informer.SetWatchErrorHandlerWithContext(c.env.WatchFailed))
 		if w.informer != c.sets {
@@ -77,10 +78,9 @@ func (c *Controller) Start(ctx context.Context) error {
 	for _, start := range c.start {
 		start(ctx)
 	}
-	list := []cache.SharedIndexInformer{c.sets, c.pods, c.claims, c.revisions}
-	synced := make([]cache.InformerSynced, len(list))
-	for i, informer := range list {
-		synced[i] = informer.HasSynced
+	synced := make([]cache.InformerSynced, len(c.watched))
+	for i, w := range c.watched {
+		synced[i] = w.informer.HasSynced
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return fmt.Errorf("the caches did not fill: %w", context.Cause(ctx))
@@ -95,13 +95,24 @@ func isCloneSet(r *metav1.OwnerReference) bool {
 	return r.Kind == "CloneSet" && strings.HasPrefix(r.APIVersion, pub.GroupName+"/")
 }
 
+// isOurs says whether an object belongs to a set, or to nobody.
+func isOurs(o metav1.Object) bool {
+	r := metav1.GetControllerOfNoCopy(o)
+	return r == nil || isCloneSet(r)
+}
+
+func isOurPod(p *corev1.Pod) bool {
+	_, marked := p.Labels[pub.CloneSetInstanceIDKey]
+	return marked && isOurs(p) || isControlledByCloneSet(p)
+}
+
 func isControlledByCloneSet(o metav1.Object) bool {
 	r := metav1.GetControllerOfNoCopy(o)
 	return r != nil && isCloneSet(r)
 }
 
-// setHandler wakes a set whose spec changed at once, and one of which anything else changed in a moment: mostly that is
-// the status that the controller itself has written.
+// setHandler wakes a set whose spec changed at once, and one of whose metadata changed in a moment. A change of the status
+// wakes nobody: that is what the controller writes itself.
 func (c *Controller) setHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, initial bool) {
@@ -124,7 +135,7 @@ func (c *Controller) setHandler() cache.ResourceEventHandler {
 			}
 			if was.Generation != is.Generation || was.UID != is.UID {
 				c.loop.Add(cache.MetaObjectToName(is))
-			} else if was.ResourceVersion != is.ResourceVersion {
+			} else if !sameMetadata(was, is) {
 				c.loop.AddSoon(cache.MetaObjectToName(is))
 			}
 		},
@@ -138,6 +149,12 @@ func (c *Controller) setHandler() cache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+// sameMetadata compares what people and tools change.
+func sameMetadata(a, b metav1.Object) bool {
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
 }
 
 // ownedHandler wakes the set that an object belongs to, or belonged to before.
@@ -217,16 +234,14 @@ func idLabel(o metav1.Object) map[string]string {
 }
 
 // trimRevision drops the data of revisions of other kinds.
-func trimRevision(isOurs func(metav1.Object) bool) cache.TransformFunc {
-	return func(o any) (any, error) {
-		r, ok := o.(*appsv1.ControllerRevision)
-		if !ok {
-			return o, nil
-		}
-		kube.TrimMeta(r)
-		if !isOurs(r) {
-			r.Data.Raw, r.Annotations = nil, nil
-		}
-		return r, nil
+func trimRevision(o any) (any, error) {
+	r, ok := o.(*appsv1.ControllerRevision)
+	if !ok {
+		return o, nil
 	}
+	kube.TrimMeta(r)
+	if !isOurs(r) {
+		r.Data.Raw, r.Annotations = nil, nil
+	}
+	return r, nil
 }

@@ -154,6 +154,11 @@ func Withdraw(p *corev1.Pod, previous Target, l *pub.Lifecycle, now time.Time) p
 	return o.BuildStatus()
 }
 
+// OpenGate is the write that undoes CloseGate, for exactly this version of the Pod.
+func OpenGate(p *corev1.Pod, now time.Time) patch.Patch {
+	return patch.New(p).IfUnchanged(p).Condition(open(pub.InPlaceUpdateReady, now)).BuildStatus()
+}
+
 func open(gate corev1.PodConditionType, now time.Time) corev1.PodCondition {
 	return corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}
 }

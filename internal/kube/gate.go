@@ -1,6 +1,11 @@
 package kube
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +20,8 @@ type Store interface {
 }
 
 // Gate makes a controller read its own writes: a sync of an owner waits until the stores show everything that earlier
-// syncs of it wrote.
+// syncs of it wrote. A write that got no answer may have been carried out: it is in doubt, and nothing is decided before
+// the API server has told.
 //
 // A write is awaited by its resourceVersion. That cannot hang: the event of the write itself, any later event, and a
 // fresh list all carry a version that is as high or higher, also if the object is gone by then. A deletion is awaited by
@@ -28,6 +34,13 @@ type Gate struct {
 type pendingWrites struct {
 	versions map[Store]string
 	deletes  map[deletion]bool
+	doubts   map[doubt]func(context.Context) error
+}
+
+// doubt is an object of which it is not known whether the last write to it was carried out.
+type doubt struct {
+	store Store
+	key   string
 }
 
 type deletion struct {
@@ -42,7 +55,7 @@ func NewGate() *Gate { return &Gate{owners: map[types.UID]*pendingWrites{}} }
 func (g *Gate) pending(owner types.UID) *pendingWrites {
 	p := g.owners[owner]
 	if p == nil {
-		p = &pendingWrites{versions: map[Store]string{}, deletes: map[deletion]bool{}}
+		p = &pendingWrites{versions: map[Store]string{}, deletes: map[deletion]bool{}, doubts: map[doubt]func(context.Context) error{}}
 		g.owners[owner] = p
 	}
 	return p
@@ -65,6 +78,38 @@ func (g *Gate) Deleted(owner types.UID, store Store, key string, uid types.UID) 
 	g.pending(owner).deletes[deletion{store, key, uid}] = true
 }
 
+// doubt notes that a write got no answer. ask finds out what became of it, and tells the gate what is to be awaited.
+func (g *Gate) doubt(owner types.UID, d doubt, ask func(context.Context) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending(owner).doubts[d] = ask
+}
+
+// Settle asks what became of the writes in doubt. Those of which that cannot be learned stay in doubt, and are in the
+// error.
+func (g *Gate) Settle(ctx context.Context, owner types.UID) error {
+	g.mu.Lock()
+	var open map[doubt]func(context.Context) error
+	if p := g.owners[owner]; p != nil {
+		open = maps.Clone(p.doubts)
+	}
+	g.mu.Unlock()
+	var errs []error
+	order := slices.SortedFunc(maps.Keys(open), func(a, b doubt) int { return strings.Compare(a.key, b.key) })
+	for _, d := range order {
+		if err := open[d](ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		g.mu.Lock()
+		if p := g.owners[owner]; p != nil {
+			delete(p.doubts, d)
+		}
+		g.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
 // Open says whether the stores show all that was written for the owner. What they show is forgotten.
 func (g *Gate) Open(owner types.UID) bool {
 	g.mu.Lock()
@@ -83,7 +128,7 @@ func (g *Gate) Open(owner types.UID) bool {
 			delete(p.deletes, d)
 		}
 	}
-	if len(p.versions)+len(p.deletes) > 0 {
+	if len(p.versions)+len(p.deletes)+len(p.doubts) > 0 {
 		return false
 	}
 	delete(g.owners, owner)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Sync works on one object. It returns when to look again, 0 for only when something happens. An error is retried with
-// backoff.
+// Sync works on one object. It returns when to look again, 0 for only when something happens; that holds beside an error
+// too. An error is retried with backoff.
 type Sync func(ctx context.Context, key cache.ObjectName) (time.Duration, error)
 
 // Passing marks an error that only means that somebody else was faster: the caches will show it in a moment. It is
@@ -26,16 +26,28 @@ type passing struct{ error }
 
 func (p passing) Unwrap() error { return p.error }
 
+// Waiting is what a sync returns that did nothing because it has to wait, such as for its caches. It is no failure, and
+// no success either: what failed before it is still to be retried as late as it was to be.
+func Waiting(d time.Duration) error { return waiting{d} }
+
+type waiting struct{ time.Duration }
+
+func (w waiting) Error() string { return "waiting " + w.String() }
+
 // Loop calls a Sync for every key that was added, never twice at a time for one key.
 type Loop struct {
-	name  string
-	sync  Sync
-	clock clock.WithTicker
-	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	order *levels[cache.ObjectName]
+	name    string
+	sync    Sync
+	clock   clock.WithTicker
+	queue   workqueue.TypedDelayingInterface[cache.ObjectName]
+	backoff workqueue.TypedRateLimiter[cache.ObjectName]
+	order   *levels[cache.ObjectName]
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// pace holds keys whose syncs take longer than minPace.
 	pace map[cache.ObjectName]time.Duration
+	// failed holds keys whose last sync failed: until when events do not wake them.
+	failed map[cache.ObjectName]time.Time
 }
 
 const (
@@ -45,28 +57,31 @@ const (
 	paceFactor = 1
 	minPace    = 10 * time.Millisecond
 	maxPace    = 30 * time.Millisecond
+	// A failing sync may cause events itself. They wake it no more often than this, however short or long the backoff is.
+	failingPace = time.Second
 )
 
 // NewLoop returns a loop. Keys may be added before it runs.
 func NewLoop(name string, c clock.WithTicker, sync Sync) *Loop {
 	order := &levels[cache.ObjectName]{}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minBackoff, maxBackoff)
 	return &Loop{
-		name: name, sync: sync, clock: c, order: order, pace: map[cache.ObjectName]time.Duration{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+		name: name, sync: sync, clock: c, order: order,
+		pace: map[cache.ObjectName]time.Duration{}, failed: map[cache.ObjectName]time.Time{},
+		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](minBackoff, maxBackoff),
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
 			Name: name, Clock: c,
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
-				Name: name, Clock: c,
-				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
-					Name: name, Clock: c, Queue: order,
-				}),
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{
+				Name: name, Clock: c, Queue: order,
 			}),
 		}),
 	}
 }
 
-// Add asks for a sync now.
-func (l *Loop) Add(key cache.ObjectName) { l.queue.Add(key) }
+// Add asks for a sync now: somebody has changed what is wanted, so that earlier failures mean nothing.
+func (l *Loop) Add(key cache.ObjectName) {
+	l.succeeded(key)
+	l.queue.Add(key)
+}
 
 // AddInitial asks for a sync after all keys that changed.
 func (l *Loop) AddInitial(key cache.ObjectName) {
@@ -75,12 +90,15 @@ func (l *Loop) AddInitial(key cache.ObjectName) {
 }
 
 // AddSoon asks for a sync in a moment: a burst of events becomes one sync, and the longer a sync takes the more events
-// it waits for.
+// it waits for. A sync that has just failed is not run again sooner than failingPace.
 func (l *Loop) AddSoon(key cache.ObjectName) {
 	l.mu.Lock()
-	pace := l.pace[key]
+	after := max(l.pace[key], minPace)
+	if until, failed := l.failed[key]; failed {
+		after = max(after, until.Sub(l.clock.Now()))
+	}
 	l.mu.Unlock()
-	l.queue.AddAfter(key, max(pace, minPace))
+	l.queue.AddAfter(key, after)
 }
 
 // Forget drops what is remembered of a key whose object is gone.
@@ -88,6 +106,7 @@ func (l *Loop) Forget(key cache.ObjectName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pace, key)
+	delete(l.failed, key)
 }
 
 // Run works with that many workers until the context ends, and returns when the last sync has.
@@ -137,21 +156,41 @@ func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
 	start := l.clock.Now()
 	again, err := l.protected(logr.NewContext(ctx, log), key)
 	l.setPace(key, l.clock.Since(start))
+	var wait waiting
 	switch {
+	case errors.As(err, &wait):
+		l.queue.AddAfter(key, wait.Duration)
+		return
 	case err == nil:
-		l.queue.Forget(key)
-		if again > 0 {
-			l.queue.AddAfter(key, again)
-		}
+		l.succeeded(key)
 	case ctx.Err() != nil:
 		l.queue.Add(key)
 	case errors.As(err, new(passing)):
 		log.V(4).Info("overtaken, trying again", "error", err.Error())
-		l.queue.AddRateLimited(key)
+		l.retry(key)
 	default:
 		log.Error(err, "sync failed, trying again")
-		l.queue.AddRateLimited(key)
+		l.retry(key)
 	}
+	if again > 0 {
+		l.queue.AddAfter(key, again)
+	}
+}
+
+// retry asks for a sync after the key's backoff, and keeps events from coming much before that.
+func (l *Loop) retry(key cache.ObjectName) {
+	after := l.backoff.When(key)
+	l.mu.Lock()
+	l.failed[key] = l.clock.Now().Add(min(after, failingPace))
+	l.mu.Unlock()
+	l.queue.AddAfter(key, after)
+}
+
+func (l *Loop) succeeded(key cache.ObjectName) {
+	l.backoff.Forget(key)
+	l.mu.Lock()
+	delete(l.failed, key)
+	l.mu.Unlock()
 }
 
 // protected turns a panic into an error: one bad object must not stop the work on all others.
@@ -167,5 +206,9 @@ func (l *Loop) protected(ctx context.Context, key cache.ObjectName) (again time.
 func (l *Loop) setPace(key cache.ObjectName, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pace[key] = min(took*paceFactor, maxPace)
+	if pace := min(took*paceFactor, maxPace); pace > minPace {
+		l.pace[key] = pace
+	} else {
+		delete(l.pace, key)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,6 +44,16 @@ func (w *Writer) CreatePod(ctx context.Context, owner types.UID, p *corev1.Pod) 
 // PatchPod patches a Pod and returns it as it is then.
 func (w *Writer) PatchPod(ctx context.Context, owner types.UID, p *corev1.Pod, change patch.Patch) (*corev1.Pod, error) {
 	return send(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, change, "Pod")
+}
+
+// TryPod asks the API server whether it would accept a patch of a Pod. Nothing is written.
+func (w *Writer) TryPod(ctx context.Context, p *corev1.Pod, change patch.Patch) error {
+	_, err := w.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, change.Type, change.Body,
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return fmt.Errorf("patching Pod %s: %w", cache.MetaObjectToName(p), err)
+	}
+	return nil
 }
 
 // DeletePod deletes a Pod; one that is gone already is no error.
@@ -85,11 +97,35 @@ func create[T metav1.Object](ctx context.Context, g *Gate, store Store, owner ty
 		created, err = afterLostAnswer(ctx, client, object, err)
 	}
 	if err != nil {
+		if isUnanswered(err) {
+			putInDoubt(g, store, owner, client, object, kind, nil)
+		}
 		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
 	g.Wrote(owner, store, created.GetResourceVersion())
 	logr.FromContextOrDiscard(ctx).V(2).Info("created", "kind", kind, "name", created.GetName())
 	return created, nil
+}
+
+// putInDoubt puts a write of the object in doubt. gone tells the gate if the object turns out not to exist.
+func putInDoubt[T metav1.Object](g *Gate, store Store, owner types.UID, client writable[T], object T, kind string, gone func()) {
+	name := cache.MetaObjectToName(object)
+	g.doubt(owner, doubt{store, name.String()}, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, lookBack)
+		defer cancel()
+		found, err := client.Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			if gone != nil {
+				gone()
+			}
+		case err != nil:
+			return fmt.Errorf("a write to %s %s was not answered; asking what became of it: %w", kind, name, err)
+		default:
+			g.Wrote(owner, store, found.GetResourceVersion())
+		}
+		return nil
+	})
 }
 
 // isUnanswered says whether a request may have been carried out although it failed.
@@ -98,14 +134,27 @@ func isUnanswered(err error) bool {
 		return false
 	}
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+}
+
+// IsRefused says whether a request was certainly not carried out, and would not be if it were sent again as it is.
+func IsRefused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError && !apierrors.IsConflict(err) &&
+		!apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err)
+}
+
+// IsNoRehearsal says whether the API server cannot tell in advance whether it would carry a request out, because an
+// admission webhook cannot be asked without effects.
+func IsNoRehearsal(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
 
 // lookBack bounds the question whether an unanswered request was carried out.
 const lookBack = 5 * time.Second
 
 // afterLostAnswer looks whether the object was created all the same: its name was drawn for it, so that nobody but this
-// request can have created it. Otherwise the next sync might create another one before the caches show this one.
+// request can have created it. That it is not there is no proof: the request may still be under way.
 func afterLostAnswer[T metav1.Object](ctx context.Context, client writable[T], object T, lost error) (T, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookBack)
 	defer cancel()
@@ -132,6 +181,9 @@ func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner type
 	}
 	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, subresources...)
 	if err != nil {
+		if isUnanswered(err) {
+			putInDoubt(g, store, owner, client, object, kind, nil)
+		}
 		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
 	g.Wrote(owner, store, patched.GetResourceVersion())
@@ -142,12 +194,16 @@ func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner type
 func remove[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) error {
 	uid := object.GetUID()
 	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	deleted := func() { g.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid) }
 	// A conflict mostly means that the name has another holder; the caches will tell. To wait for a deletion that did not
 	// take place would be to wait for ever.
 	if err != nil && !apierrors.IsNotFound(err) {
+		if isUnanswered(err) {
+			putInDoubt(g, store, owner, client, object, kind, deleted)
+		}
 		return fmt.Errorf("deleting %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
-	g.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid)
+	deleted()
 	logr.FromContextOrDiscard(ctx).V(2).Info("deleted", "kind", kind, "name", object.GetName())
 	return nil
 }

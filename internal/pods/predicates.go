@@ -46,9 +46,16 @@ func HasGate(p *corev1.Pod, t corev1.PodConditionType) bool {
 	return false
 }
 
-// LifecycleState is the state in the Pod's label; "" without one.
+// LifecycleState is the state in the Pod's label; "" without one. Text that is no state means as little as none: it must
+// hold nobody up.
 func LifecycleState(p *corev1.Pod) pub.LifecycleStateType {
-	return pub.LifecycleStateType(p.Labels[pub.LifecycleStateKey])
+	switch s := pub.LifecycleStateType(p.Labels[pub.LifecycleStateKey]); s {
+	case pub.LifecycleStatePreparingNormal, pub.LifecycleStateNormal, pub.LifecycleStatePreparingUpdate,
+		pub.LifecycleStateUpdating, pub.LifecycleStateUpdated, pub.LifecycleStatePreparingDelete:
+		return s
+	default:
+		return ""
+	}
 }
 
 // IsReady says whether the Pod runs, is ready and is not in the middle of an in-place update. The lifecycle state is

@@ -3,7 +3,9 @@ package revision
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -58,11 +60,15 @@ func Sort(list []*appsv1.ControllerRevision) []*appsv1.ControllerRevision {
 }
 
 // NextNumber is the number of a new revision; sorted is the history, oldest first.
-func NextNumber(sorted []*appsv1.ControllerRevision) int64 {
+func NextNumber(sorted []*appsv1.ControllerRevision) (int64, error) {
 	if len(sorted) == 0 {
-		return 1
+		return 1, nil
 	}
-	return sorted[len(sorted)-1].Revision + 1
+	last := sorted[len(sorted)-1]
+	if last.Revision == math.MaxInt64 {
+		return 0, fmt.Errorf("ControllerRevision %s has the highest possible number: no newer one can be made before its revision is lowered", last.Name)
+	}
+	return last.Revision + 1, nil
 }
 
 // Find returns the newest revision of the history that means the same as data, or nil. Byte-equal ones are preferred

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
 // SortByPriority returns the Pods by the priority strategy, first first; Pods of equal priority keep their order.
@@ -92,7 +93,7 @@ func trailingNumber(value string) int64 {
 // PreparingFirst returns the Pods with those first that already wait for their update, in stable order.
 func PreparingFirst(list []*corev1.Pod) []*corev1.Pod {
 	waiting := func(p *corev1.Pod) int {
-		if p.Labels[pub.LifecycleStateKey] == string(pub.LifecycleStatePreparingUpdate) {
+		if pods.LifecycleState(p) == pub.LifecycleStatePreparingUpdate {
 			return 0
 		}
 		return 1

@@ -1,0 +1,112 @@
+package cloneset
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// memory is what the process remembers of sets so that it says things once, and wastes nothing on failures. Nothing
+// depends on it: a new process begins without.
+type memory struct {
+	mu   sync.Mutex
+	sets map[types.UID]*remembered
+}
+
+type remembered struct {
+	// limit is how many Pods were missing at the last sync because creation is throttled.
+	limit int
+	// named are Pods of the set that podsToDelete named when they still were there.
+	named sets.Set[string]
+	// unused are the ids of claims whose Pods were refused, at that generation of the set.
+	unused     sets.Set[string]
+	generation int64
+}
+
+func (m *memory) of(uid types.UID) *remembered {
+	if m.sets == nil {
+		m.sets = map[types.UID]*remembered{}
+	}
+	r := m.sets[uid]
+	if r == nil {
+		r = &remembered{named: sets.Set[string]{}, unused: sets.Set[string]{}}
+		m.sets[uid] = r
+	}
+	return r
+}
+
+// tidy drops what says nothing.
+func (m *memory) tidy(uid types.UID) {
+	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 {
+		delete(m.sets, uid)
+	}
+}
+
+func (m *memory) rememberNames(uid types.UID, names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(uid).named.Insert(names...)
+	m.tidy(uid)
+}
+
+// wasNamed says whether the name was that of a Pod of the set, and forgets it.
+func (m *memory) wasNamed(uid types.UID, name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.tidy(uid)
+	r := m.of(uid)
+	was := r.named.Has(name)
+	r.named.Delete(name)
+	return was
+}
+
+// changedLimit notes how many Pods throttling holds back and says whether that is news.
+func (m *memory) changedLimit(uid types.UID, cut int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.tidy(uid)
+	r := m.of(uid)
+	changed := r.limit != cut
+	r.limit = cut
+	return changed
+}
+
+// keepUnused notes that the claims of an id have no Pod, because it was refused.
+func (m *memory) keepUnused(uid types.UID, generation int64, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(uid)
+	if r.generation != generation {
+		r.unused = sets.Set[string]{}
+	}
+	r.generation = generation
+	r.unused.Insert(id)
+}
+
+// use notes that the claims of an id have their Pod.
+func (m *memory) use(uid types.UID, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.sets[uid]; r != nil {
+		r.unused.Delete(id)
+	}
+	m.tidy(uid)
+}
+
+// unusedIDs are those that were noted at that generation: with another spec the claims may be other ones.
+func (m *memory) unusedIDs(uid types.UID, generation int64) sets.Set[string] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.sets[uid]
+	if r == nil || r.generation != generation {
+		return nil
+	}
+	return r.unused.Clone()
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sets, uid)
+}
