@@ -12,6 +12,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -196,6 +197,9 @@ func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet
 
 // writeStatus sends what differs, and nothing if nothing does.
 func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, status *v1beta1.CloneSetStatus) error {
+	if set.Status.ObservedGeneration > 0 && equality.Semantic.DeepEqual(&set.Status, status) {
+		return nil
+	}
 	// The first status is written with its zeros: that there are none is worth knowing.
 	before := []byte(`{"status":{}}`)
 	var err error

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -38,14 +37,38 @@ func (m *model) tick(p *corev1.Pod) bool {
 		})
 		return true
 	}
-	fresh := p.DeepCopy()
-	m.run(fresh)
-	if equality.Semantic.DeepEqual(fresh.Status, p.Status) {
+	if isSteady(p) {
 		return false
 	}
+	fresh := p.DeepCopy()
+	m.run(fresh)
 	m.put(resourcePods, fresh)
 	return true
 }
+
+// isSteady says whether running the Pod changes nothing.
+func isSteady(p *corev1.Pod) bool {
+	if p.Status.Phase != corev1.PodRunning || p.Status.ObservedGeneration != p.Generation {
+		return false
+	}
+	ready := true
+	for _, c := range p.Spec.Containers {
+		s := pods.ContainerStatus(p, c.Name)
+		if s == nil || s.Image != c.Image || s.Ready != works(c) {
+			return false
+		}
+		ready = ready && s.Ready
+	}
+	if pods.Condition(p, corev1.ContainersReady) == nil || pods.IsConditionTrue(p, corev1.ContainersReady) != ready {
+		return false
+	}
+	for _, g := range p.Spec.ReadinessGates {
+		ready = ready && pods.IsConditionTrue(p, g.ConditionType)
+	}
+	return pods.Condition(p, corev1.PodReady) != nil && pods.IsConditionTrue(p, corev1.PodReady) == ready
+}
+
+func works(c corev1.Container) bool { return !strings.Contains(c.Image, "broken") }
 
 func (m *model) run(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
@@ -62,7 +85,7 @@ func (m *model) run(p *corev1.Pod) {
 			s.ContainerID = fmt.Sprintf("container-%d", m.version)
 			s.RestartCount++
 		}
-		s.Ready = !strings.Contains(c.Image, "broken")
+		s.Ready = works(c)
 		ready = ready && s.Ready
 	}
 	m.condition(p, corev1.ContainersReady, ready)

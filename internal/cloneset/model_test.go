@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -321,10 +322,6 @@ func (m *model) delete(a clienttesting.DeleteAction, resource, key string, old o
 
 // patch applies preconditions as the API server does, and keeps a write to a subresource away from the rest.
 func (m *model) patch(old object, a clienttesting.PatchAction) (object, error) {
-	before, err := json.Marshal(old)
-	if err != nil {
-		return nil, err
-	}
 	var body struct {
 		Metadata struct {
 			UID             types.UID `json:"uid"`
@@ -336,6 +333,13 @@ func (m *model) patch(old object, a clienttesting.PatchAction) (object, error) {
 	}
 	if v := body.Metadata; v.UID != "" && v.UID != old.GetUID() || v.ResourceVersion != "" && v.ResourceVersion != old.GetResourceVersion() {
 		return nil, apierrors.NewConflict(a.GetResource().GroupResource(), a.GetName(), errors.New("changed"))
+	}
+	if set, ok := old.(*v1beta1.CloneSet); ok && a.GetSubresource() == "status" {
+		return patchStatus(set, a.GetPatch())
+	}
+	before, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
 	}
 	out := old.DeepCopyObject().(object)
 	var after []byte
@@ -352,6 +356,22 @@ func (m *model) patch(old object, a clienttesting.PatchAction) (object, error) {
 		return nil, err
 	}
 	return separate(old, fresh, a.GetSubresource()), nil
+}
+
+// patchStatus leaves everything else alone: sets are written often. A member that is null becomes zero, a list is replaced.
+func patchStatus(set *v1beta1.CloneSet, body []byte) (object, error) {
+	out := set.DeepCopy()
+	out.Status.Conditions = nil
+	fresh := struct {
+		Status *v1beta1.CloneSetStatus `json:"status"`
+	}{&out.Status}
+	if err := json.Unmarshal(body, &fresh); err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(body, []byte(`"conditions":`)) {
+		out.Status.Conditions = set.Status.Conditions
+	}
+	return out, nil
 }
 
 // zero empties an object, so that decoding into it leaves nothing behind.
