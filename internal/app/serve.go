@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -38,6 +39,8 @@ type Env struct {
 	// Kube speaks protobuf, Flotilla JSON.
 	Kube     kubernetes.Interface
 	Flotilla versioned.Interface
+	// Metadata reads what all objects have in common.
+	Metadata metadata.Interface
 	Recorder record.EventRecorder
 	// Metrics is for the component's own metrics.
 	Metrics prometheus.Registerer
@@ -148,6 +151,10 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the client: %w", err)
 	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the metadata client: %w", err)
+	}
 	recorder, closeEvents, err := newRecorder(component, kube)
 	if err != nil {
 		return nil, nil, err
@@ -158,7 +165,7 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	}
 	return &Env{
 		Component: component, Log: log, Clock: clock.RealClock{}, Namespace: o.Namespace,
-		Kube: kube, Flotilla: flotilla, Recorder: recorder, Informers: name,
+		Kube: kube, Flotilla: flotilla, Metadata: meta, Recorder: recorder, Informers: name,
 	}, closeEvents, nil
 }
 

@@ -44,13 +44,7 @@ func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 	if len(s.Claims) == 0 {
 		return ClaimPlan{}
 	}
-	active, inactive := sets.Set[string]{}, map[string]*corev1.Pod{}
-	for _, p := range s.Pods {
-		active.Insert(idOf(p, s.Set))
-	}
-	for _, p := range slices.Concat(s.Inactive, s.Strangers) {
-		inactive[idOf(p, s.Set)] = p
-	}
+	active, inactive := s.holders()
 	plan := ClaimPlan{}
 	seen := sets.Set[string]{}
 	for _, c := range s.Claims {
@@ -59,12 +53,11 @@ func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 			continue
 		}
 		holder := inactive[id]
+		reused := s.isReused(id, missing, holder)
 		switch {
-		case holder != nil && slices.Contains(s.Strangers, holder):
+		case holder != nil && (!reused || slices.Contains(s.Strangers, holder)):
 			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
-		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse && holder != nil:
-			plan.HandOver = append(plan.HandOver, HandOver{c, holder})
-		case !s.Set.Spec.ScaleStrategy.EnablePVCReuse && !(missing && s.UnusedIDs.Has(id)):
+		case !reused:
 			plan.Delete = append(plan.Delete, c)
 		case !seen.Has(id) && !s.StuckIDs.Has(id):
 			seen.Insert(id)
@@ -73,6 +66,23 @@ func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 	}
 	slices.Sort(plan.Free)
 	return plan
+}
+
+// isReused says whether the next Pod takes over the claims of an id.
+func (s *Snapshot) isReused(id string, missing bool, holder *corev1.Pod) bool {
+	return s.Set.Spec.ScaleStrategy.EnablePVCReuse || holder == nil && missing && s.UnusedIDs.Has(id)
+}
+
+// holders are the instance ids of active Pods, and the other Pods of the set by theirs.
+func (s *Snapshot) holders() (active sets.Set[string], inactive map[string]*corev1.Pod) {
+	active, inactive = sets.Set[string]{}, map[string]*corev1.Pod{}
+	for _, p := range s.Pods {
+		active.Insert(idOf(p, s.Set))
+	}
+	for _, p := range slices.Concat(s.Inactive, s.Strangers) {
+		inactive[idOf(p, s.Set)] = p
+	}
+	return active, inactive
 }
 
 // handOversTo are the claims that a Pod takes with it.

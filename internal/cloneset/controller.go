@@ -79,8 +79,13 @@ func New(env *app.Env) (app.Runnable, error) {
 	return c, nil
 }
 
-// Work syncs until the context ends.
-func (c *Controller) Work(ctx context.Context, workers int) { c.loop.Run(ctx, workers) }
+// Work syncs until the context ends. It begins when the caches show all that another leader may have done.
+func (c *Controller) Work(ctx context.Context, workers int) {
+	if err := kube.CatchUp(ctx, c.env.Metadata, c.env.Namespace, c.sources()); err != nil {
+		return
+	}
+	c.loop.Run(ctx, workers)
+}
 
 // sync brings one set closer to its spec.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {

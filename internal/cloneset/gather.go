@@ -89,7 +89,13 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 		}
 	}
 	c.backoff.Keep(uid, there.Has)
-	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool { return s.Postponed[p.UID] > 0 })
+	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool {
+		wait := s.Postponed[p.UID]
+		if wait > 0 && (s.AdoptAfter == 0 || wait < s.AdoptAfter) {
+			s.AdoptAfter = wait
+		}
+		return wait > 0
+	})
 }
 
 // partCreate is the creation of Pods as a part of the work that may fail; an update of a Pod is called by the Pod's UID.

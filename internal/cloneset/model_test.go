@@ -115,7 +115,7 @@ func (m *model) restart() {
 	m.controller.loop = m.alarm
 	m.watches = map[string]watched{}
 	for _, w := range m.controller.watched {
-		m.watches[w.resource] = w
+		m.watches[w.resource.Resource] = w
 	}
 	m.shown = 0
 	m.show(len(m.history))
@@ -358,14 +358,15 @@ func (m *model) patch(old object, a clienttesting.PatchAction) (object, error) {
 	return separate(old, fresh, a.GetSubresource()), nil
 }
 
-// patchStatus leaves everything else alone: sets are written often. A member that is null becomes zero, a list is replaced.
+// patchStatus leaves everything else alone: sets are written often. A number that is removed becomes zero (decoding null
+// would leave it), a list is replaced.
 func patchStatus(set *v1beta1.CloneSet, body []byte) (object, error) {
 	out := set.DeepCopy()
 	out.Status.Conditions = nil
 	fresh := struct {
 		Status *v1beta1.CloneSetStatus `json:"status"`
 	}{&out.Status}
-	if err := json.Unmarshal(body, &fresh); err != nil {
+	if err := json.Unmarshal(bytes.ReplaceAll(body, []byte(":null"), []byte(":0")), &fresh); err != nil {
 		return nil, err
 	}
 	if !bytes.Contains(body, []byte(`"conditions":`)) {

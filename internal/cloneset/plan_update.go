@@ -30,6 +30,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		return &Plan{}, nil
 	}
 	plan := &Plan{Release: s.Strangers, Adopt: s.Returning}
+	plan.look(s.AdoptAfter)
 	if len(plan.Adopt) > 0 {
 		return plan, nil
 	}

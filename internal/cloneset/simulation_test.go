@@ -61,7 +61,7 @@ func TestSimulation(t *testing.T) {
 		n /= 20
 	}
 	// The models are small and short-lived.
-	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	first := rand.Uint64() >> 8
 	t.Logf("%d schedules from seed %d on", n, first)
 	var next, failed atomic.Int64
@@ -197,7 +197,7 @@ func (s *simulation) run() (problem string) {
 		for range 10 + s.random.IntN(60) {
 			s.step()
 		}
-		s.model.apply(s.randomEdit(i == edits-1))
+		s.apply(s.randomEdit(i == edits-1))
 		s.begin()
 	}
 	for range 20 + s.random.IntN(80) {

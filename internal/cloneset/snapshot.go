@@ -36,6 +36,8 @@ type Snapshot struct {
 	UnusedIDs sets.Set[string]
 	// CreateAfter is how long no Pod is to be created, because that failed; 0: now.
 	CreateAfter time.Duration
+	// AdoptAfter is how long some Pod that could not be adopted is left alone; 0: there is none.
+	AdoptAfter time.Duration
 	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
 	Postponed map[types.UID]time.Duration
 	// Revisions is the history, oldest first, with Update and Current among them.

@@ -12,6 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
@@ -30,7 +33,7 @@ type informers struct {
 
 // watched is one of the informers that wake sets.
 type watched struct {
-	resource  string
+	resource  schema.GroupVersionResource
 	informer  cache.SharedIndexInformer
 	transform cache.TransformFunc
 	handler   cache.ResourceEventHandler
@@ -50,10 +53,10 @@ func (c *Controller) watch() error {
 		nodes:     newNodeCache(c.env),
 	}
 	c.watched = []watched{
-		{"clonesets", c.sets, trimSet, c.setHandler()},
-		{"pods", c.pods, kube.TrimPods(isOurPod), c.ownedHandler()},
-		{"persistentvolumeclaims", c.claims, trimClaim, c.ownedHandler()},
-		{"controllerrevisions", c.revisions, trimRevision, c.ownedHandler()},
+		{v1beta1.SchemeGroupVersion.WithResource("clonesets"), c.sets, trimSet, c.setHandler()},
+		{corev1.SchemeGroupVersion.WithResource("pods"), c.pods, kube.TrimPods(isOurPod), c.ownedHandler()},
+		{corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), c.claims, trimClaim, c.ownedHandler()},
+		{appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), c.revisions, trimRevision, c.ownedHandler()},
 	}
 	var errs []error
 	for _, w := range c.watched {
@@ -71,6 +74,28 @@ func (c *Controller) watch() error {
 		return fmt.Errorf("setting up the informers: %w", err)
 	}
 	return nil
+}
+
+// sources are the caches that decisions are made by.
+func (c *Controller) sources() []kube.Source {
+	list := make([]kube.Source, len(c.watched))
+	for i, w := range c.watched {
+		list[i] = kube.Source{Resource: w.resource, Store: w.informer.GetStore()}
+		if w.informer == c.pods || w.informer == c.claims {
+			list[i].Selector = hasID()
+		}
+	}
+	return list
+}
+
+// hasID selects what was made for sets. It spares reading all the Pods of a cluster twice.
+func hasID() labels.Selector {
+	r, err := labels.NewRequirement(pub.CloneSetInstanceIDKey, selection.Exists, nil)
+	if err != nil {
+		// The key is a constant.
+		panic(err)
+	}
+	return labels.NewSelector().Add(*r)
 }
 
 // Start fills the caches.

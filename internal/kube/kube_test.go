@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 func storedPod(name, uid, version string) *corev1.Pod {
@@ -193,4 +195,124 @@ func TestTrimmedPodsKeepWhatIsRead(t *testing.T) {
 	out, err = trim(foreign)
 	require.NoError(t, err)
 	require.Equal(t, storedPod("foreign", "1", "2"), out)
+}
+
+// works hands the queue's next key to the loop's worker.
+func works(t *testing.T, l *Loop, c *clocktesting.FakeClock) {
+	t.Helper()
+	for l.queue.Len() == 0 {
+		c.Step(time.Millisecond)
+		runtime.Gosched()
+	}
+	key, _ := l.queue.Get()
+	l.work(t.Context(), key)
+}
+
+func TestLoopRemembersNothingOfWhatIsGone(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	var l *Loop
+	l = NewLoop("test", c, func(_ context.Context, k cache.ObjectName) (time.Duration, error) {
+		l.Forget(k)
+		return 0, nil
+	})
+	defer l.ShutDown()
+	for i := range 100 {
+		l.Add(cache.NewObjectName("d", fmt.Sprint(i)))
+		works(t, l, c)
+	}
+	require.Empty(t, l.pace)
+	require.Empty(t, l.failed)
+}
+
+func TestLoopKeepsTheTimeToLookAgainBesideAnError(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	key := cache.NewObjectName("d", "a")
+	var at []time.Time
+	l := NewLoop("test", c, func(context.Context, cache.ObjectName) (time.Duration, error) {
+		at = append(at, c.Now())
+		if len(at) < 8 {
+			return 0, errors.New("failed")
+		}
+		return 100 * time.Millisecond, errors.New("failed")
+	})
+	defer l.ShutDown()
+	l.Add(key)
+	for range 9 {
+		works(t, l, c)
+	}
+	// The backoff is over two seconds by now.
+	require.Less(t, at[8].Sub(at[7]), 2*time.Second)
+}
+
+func TestLoopIsNotWokenByEventsOfAFailingSyncOftenerThanOnceASecond(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	key := cache.NewObjectName("d", "a")
+	syncs := 0
+	var l *Loop
+	l = NewLoop("test", c, func(context.Context, cache.ObjectName) (time.Duration, error) {
+		syncs++
+		l.AddSoon(key) // what the sync has written comes back as an event
+		if syncs%2 == 0 {
+			return 0, Waiting(time.Millisecond) // it waits for its caches, which is no success
+		}
+		return 0, errors.New("failed")
+	})
+	defer l.ShutDown()
+	l.Add(key)
+	end := c.Now().Add(time.Minute)
+	for c.Now().Before(end) {
+		c.Step(5 * time.Millisecond)
+		for l.queue.Len() > 0 {
+			k, _ := l.queue.Get()
+			l.work(t.Context(), k)
+		}
+	}
+	require.LessOrEqual(t, syncs, 2*(60+8))
+
+	l.Add(key)
+	require.Equal(t, 1, l.queue.Len(), "a changed spec is tried at once")
+}
+
+func TestBackoffGrowsByPartAndGoal(t *testing.T) {
+	now := time.Now()
+	b := Backoff{First: time.Second, Longest: 5 * time.Second}
+	for _, want := range []time.Duration{1, 2, 4, 5, 5} {
+		require.Equal(t, want*time.Second, b.Failed("set", "a", "1", now))
+	}
+	wait, failed := b.Wait("set", "a", "1", now.Add(time.Second))
+	require.True(t, failed)
+	require.Equal(t, 4*time.Second, wait)
+	wait, failed = b.Wait("set", "a", "1", now.Add(time.Minute))
+	require.True(t, failed)
+	require.Zero(t, wait)
+	_, failed = b.Wait("set", "a", "2", now)
+	require.False(t, failed, "another goal")
+	require.Equal(t, time.Second, b.Failed("set", "a", "2", now))
+	b.Failed("set", "b", "2", now)
+	b.Keep("set", func(part string) bool { return part == "b" })
+	_, failed = b.Wait("set", "a", "2", now)
+	require.False(t, failed)
+	b.Succeeded("set", "b")
+	require.Empty(t, b.owners)
+}
+
+func TestGateIsClosedWhileAWriteIsInDoubt(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	g := NewGate()
+	away := true
+	g.doubt("set", doubt{store, "d/a"}, func(context.Context) error {
+		if away {
+			return errors.New("away")
+		}
+		g.Wrote("set", store, "10")
+		return nil
+	})
+	require.False(t, g.Open("set"))
+	require.Error(t, g.Settle(t.Context(), "set"))
+	require.False(t, g.Open("set"))
+	away = false
+	require.NoError(t, g.Settle(t.Context(), "set"))
+	require.False(t, g.Open("set"), "what was written is awaited")
+	require.NoError(t, store.Add(storedPod("a", "1", "10")))
+	require.True(t, g.Open("set"))
 }
