@@ -9,10 +9,12 @@ import (
 const defaultSyncs = 5
 
 func main() {
+	options := &cloneset.Options{}
 	app.Main(app.Component{
 		Name:            "cloneset-controller",
 		Short:           "Creates, deletes and updates the Pods of CloneSets (apps.kruise.io)",
 		ConcurrentSyncs: defaultSyncs,
-		New:             cloneset.New,
+		AddFlags:        options.AddFlags,
+		New:             options.New,
 	})
 }

@@ -214,7 +214,7 @@ func (a *applying) refresh(ctx context.Context) bool {
 	var moved atomic.Bool
 	err := kube.ForEach(len(a.plan.Refresh), a.parallel, func(i int) error {
 		r := a.plan.Refresh[i]
-		if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, r.Pod, r.Step.Patch); err != nil {
+		if err := a.refreshPod(ctx, r); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
@@ -227,6 +227,50 @@ func (a *applying) refresh(ctx context.Context) bool {
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
 	return moved.Load()
+}
+
+func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
+	p := r.Pod
+	if r.Step.Due {
+		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, r.Step.Patch)
+		if err != nil {
+			return err
+		}
+		p = patched
+		a.reportBroken(r)
+	}
+	err := a.resize(ctx, p, r.Step.Resize, r.Instead)
+	if err != nil && !isPassing(err) {
+		a.backoff.Failed(a.s.Set.UID, string(p.UID), goalOf(a.s.Set), a.now)
+	}
+	return err
+}
+
+// reportBroken tells of annotations that were left aside. The write has removed them, so that it is told once.
+func (a *applying) reportBroken(r Refresh) {
+	for _, key := range r.Step.Broken {
+		a.warn(EventBrokenAnnotation, "annotation %s of Pod %s could not be read and was removed", key, r.Pod.Name)
+	}
+}
+
+// resize gives the Pod's containers what they do not have yet. A Pod that the API server refuses it is replaced where it
+// may be.
+func (a *applying) resize(ctx context.Context, p *corev1.Pod, wanted inplace.Resize, instead *Deletion) error {
+	change, due := wanted.Patch(p)
+	if !due {
+		return nil
+	}
+	_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
+	return a.replaceIfRefused(ctx, err, instead)
+}
+
+// replaceIfRefused deletes a Pod instead of resizing it.
+func (a *applying) replaceIfRefused(ctx context.Context, err error, instead *Deletion) error {
+	if err == nil || !kube.IsRefused(err) || instead == nil {
+		return err
+	}
+	a.warn(EventFailedUpdateInPlace, "%v; replacing the Pod", err)
+	return a.delete(ctx, *instead, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
 }
 
 func (a *applying) cancel(ctx context.Context) {
@@ -474,7 +518,7 @@ func (a *applying) reportImpossible(err error) {
 func (a *applying) updatePod(ctx context.Context, u Update) error {
 	switch {
 	case u.InPlace != nil:
-		err := a.updateInPlace(ctx, u.Pod, u.InPlace)
+		err := a.updateInPlace(ctx, u.Pod, u)
 		if err != nil && !isPassing(err) {
 			a.warn(EventFailedUpdateInPlace, "%v", err)
 		}
@@ -486,12 +530,19 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 	}
 }
 
-// updateInPlace closes the gate before it changes the Pod, never after. A Pod whose change was refused before is not taken
-// out of its Services again before the API server says that it would accept it now.
-func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u *inplace.Update) error {
+// updateInPlace closes the gate before it changes the Pod, never after. What the API server may refuse is asked before the
+// Pod is taken out of its Services: other resources, and any change that was refused before.
+func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, update Update) error {
+	u := update.InPlace
+	if change, resizes := u.Change.Resources.Patch(p); resizes {
+		if err := a.writer.TryPod(ctx, p, change); kube.IsRefused(err) && !kube.IsNoRehearsal(err) {
+			return a.replaceIfRefused(ctx, err, update.Instead)
+		}
+	}
 	gate, closes := u.CloseGate(p)
 	if _, failed := a.s.Postponed[p.UID]; failed && closes {
-		if err := a.writer.TryPod(ctx, p, u.Apply(p)); err != nil && !kube.IsNoRehearsal(err) {
+		change, _ := u.Apply(p)
+		if err := a.writer.TryPod(ctx, p, change); err != nil && !kube.IsNoRehearsal(err) {
 			return err
 		}
 	}
@@ -502,10 +553,15 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u *inplace.
 		}
 		p = closed
 	}
-	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, u.Apply(p)); err != nil {
+	change, resize := u.Apply(p)
+	changed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
+	if err != nil {
 		if closes && kube.IsRefused(err) {
 			return errors.Join(err, a.reopen(ctx, p))
 		}
+		return err
+	}
+	if err := a.resize(ctx, changed, resize, update.Instead); err != nil {
 		return err
 	}
 	a.metrics.updatedInPlace.Inc()

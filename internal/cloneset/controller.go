@@ -21,6 +21,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
@@ -28,6 +29,9 @@ import (
 // Controller keeps CloneSets.
 type Controller struct {
 	env     *app.Env
+	options Options
+	// can is what the cluster offers; it is found out when the controller starts.
+	can     inplace.Abilities
 	gate    *kube.Gate
 	writer  *kube.Writer
 	loop    waker
@@ -62,10 +66,9 @@ const (
 // gateDelay is how soon a sync looks again whether the caches show the last one's writes. Their events mostly come first.
 const gateDelay = 25 * time.Millisecond
 
-// New builds the controller.
-func New(env *app.Env) (app.Runnable, error) {
+func newController(env *app.Env, options Options) (*Controller, error) {
 	c := &Controller{
-		env: env, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN, parallel: defaultParallel,
+		env: env, options: options, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN, parallel: defaultParallel,
 		backoff: kube.Backoff{First: firstRetry, Longest: longestRetry},
 	}
 	c.loop = kube.NewLoop("cloneset", env.Clock, c.sync)

@@ -13,4 +13,5 @@ const (
 	EventSuccessfulUpdateReCreate = "SuccessfulUpdatePodReCreate"
 	EventFailedUpdateReCreate     = "FailedUpdatePodReCreate"
 	EventPodsToDeleteNotFound     = "PodsToDeleteNotFound"
+	EventBrokenAnnotation         = "BrokenAnnotation"
 )

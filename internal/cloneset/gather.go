@@ -58,7 +58,7 @@ func byOrphanage(object any) ([]string, error) {
 
 // gather reads the caches.
 func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, now time.Time) (*Snapshot, error) {
-	s := &Snapshot{Set: set, StuckIDs: sets.Set[string]{}, ForeignIDs: sets.Set[string]{}}
+	s := &Snapshot{Set: set, Options: c.options, Can: c.can, StuckIDs: sets.Set[string]{}, ForeignIDs: sets.Set[string]{}}
 	if err := c.gatherRevisions(s, selector); err != nil {
 		return nil, err
 	}

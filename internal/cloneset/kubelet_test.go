@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -54,7 +56,7 @@ func isSteady(p *corev1.Pod) bool {
 	ready := true
 	for _, c := range p.Spec.Containers {
 		s := pods.ContainerStatus(p, c.Name)
-		if s == nil || s.Image != c.Image || s.Ready != works(c) {
+		if s == nil || s.Image != c.Image || s.Ready != works(c) || !isInfeasible(c) && !equality.Semantic.DeepEqual(s.Resources, &c.Resources) {
 			return false
 		}
 		ready = ready && s.Ready
@@ -66,6 +68,11 @@ func isSteady(p *corev1.Pod) bool {
 		ready = ready && pods.IsConditionTrue(p, g.ConditionType)
 	}
 	return pods.Condition(p, corev1.PodReady) != nil && pods.IsConditionTrue(p, corev1.PodReady) == ready
+}
+
+// isInfeasible says whether no node can give the container what it asks for, once it runs.
+func isInfeasible(c corev1.Container) bool {
+	return c.Resources.Limits.Cpu().Cmp(resource.MustParse("100")) > 0
 }
 
 func works(c corev1.Container) bool { return !strings.Contains(c.Image, "broken") }
@@ -85,14 +92,28 @@ func (m *model) run(p *corev1.Pod) {
 			s.ContainerID = fmt.Sprintf("container-%d", m.version)
 			s.RestartCount++
 		}
+		if !isInfeasible(c) {
+			s.Resources = c.Resources.DeepCopy()
+		}
 		s.Ready = works(c)
 		ready = ready && s.Ready
 	}
+	m.resizePending(p)
 	m.condition(p, corev1.ContainersReady, ready)
 	for _, g := range p.Spec.ReadinessGates {
 		ready = ready && pods.IsConditionTrue(p, g.ConditionType)
 	}
 	m.condition(p, corev1.PodReady, ready)
+}
+
+// resizePending is what the kubelet says of a resize that it cannot carry out.
+func (m *model) resizePending(p *corev1.Pod) {
+	p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+	if slices.ContainsFunc(p.Spec.Containers, isInfeasible) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "not enough cpu",
+		})
+	}
 }
 
 func (m *model) condition(p *corev1.Pod, t corev1.PodConditionType, is bool) {

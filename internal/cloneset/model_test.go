@@ -32,6 +32,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	flotillafake "github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned/fake"
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 )
 
 // object is what the model stores.
@@ -69,6 +70,7 @@ type model struct {
 	writes map[string]int
 	events []string
 
+	options    Options
 	controller *Controller
 	alarm      *alarm
 	watches    map[string]watched
@@ -101,15 +103,16 @@ func (m *model) restart() {
 	kube.AddReactor("*", "*", m.react)
 	flotilla.AddReactor("*", "*", m.react)
 	recorder := &recorder{model: m}
-	built, err := New(&app.Env{
+	built, err := newController(&app.Env{
 		Component: "cloneset-controller", Log: logr.Discard(), Clock: m.clock, Kube: kube, Flotilla: flotilla,
 		Recorder: recorder, Metrics: prometheus.NewRegistry(),
 		WatchFailed: func(context.Context, *cache.Reflector, error) {},
-	})
+	}, m.options)
 	if err != nil {
 		panic(err)
 	}
-	m.controller = built.(*Controller)
+	m.controller = built
+	m.controller.can = inplace.Abilities{Resize: true}
 	m.controller.random, m.controller.parallel = m.random, 1
 	m.alarm = &alarm{model: m}
 	m.controller.loop = m.alarm
@@ -287,6 +290,9 @@ func (m *model) write(action clienttesting.Action, resource, name string) (runti
 		if err != nil {
 			return nil, err
 		}
+		if equality.Semantic.DeepEqual(old, o) {
+			return old.DeepCopyObject(), nil
+		}
 		if m.changed != nil {
 			m.changed(old, o)
 		}
@@ -394,9 +400,17 @@ func separate(old, fresh object, subresource string) object {
 	switch t := fresh.(type) {
 	case *corev1.Pod:
 		was := old.(*corev1.Pod)
-		if subresource == "status" {
+		switch subresource {
+		case "status":
 			t.Spec = was.Spec
-		} else {
+		case "resize":
+			resized := t.Spec.Containers
+			t.Spec, t.Status = *was.Spec.DeepCopy(), was.Status
+			for i := range t.Spec.Containers {
+				t.Spec.Containers[i].Resources = resized[i].Resources
+			}
+			t.Generation++
+		default:
 			t.Status = was.Status
 			if !equality.Semantic.DeepEqual(t.Spec, was.Spec) {
 				t.Generation++

@@ -44,6 +44,8 @@ type Plan struct {
 type Refresh struct {
 	Pod  *corev1.Pod
 	Step inplace.Step
+	// Instead deletes the Pod if the API server refuses the resize of the step; nil: then the Pod stays.
+	Instead *Deletion
 }
 
 // PodPatch is patches of one Pod, in order.
@@ -59,11 +61,12 @@ type Deletion struct {
 	Prepare []patch.Patch
 }
 
-// Update takes one Pod to the update revision. Exactly one of its members is set.
+// Update takes one Pod to the update revision. Exactly one of InPlace, Patches, Recreate and Impossible is set.
 type Update struct {
 	Pod *corev1.Pod
-	// InPlace changes the Pod.
+	// InPlace changes the Pod. Instead deletes it if the API server refuses the resize; nil: then the Pod stays.
 	InPlace *inplace.Update
+	Instead *Deletion
 	// Patches make it wait for its hook, or take it out of its grace period.
 	Patches []patch.Patch
 	// Recreate deletes it, or makes it wait for its hook before that.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
@@ -39,7 +40,8 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.planRefresh(plan, members, s.unwanted(candidates, wanted), now)
+	behind := s.planBehind(plan, members, now)
+	s.planRefresh(plan, members, s.unwanted(candidates, wanted), behind, now)
 	s.planScale(plan, n, members, now)
 	plan.Refresh = slices.DeleteFunc(plan.Refresh, func(r Refresh) bool {
 		return slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == r.Pod }) ||
@@ -114,17 +116,22 @@ func (s *Snapshot) unwanted(candidates []*member, wanted int) map[*member]bool {
 	return out
 }
 
-func (s *Snapshot) planRefresh(plan *Plan, members []*member, unwanted map[*member]bool, now time.Time) {
+func (s *Snapshot) planRefresh(plan *Plan, members []*member, unwanted, behind map[*member]bool, now time.Time) {
 	for _, m := range members {
 		step := inplace.Refresh{
 			Lifecycle: s.Set.Spec.Lifecycle, AtTarget: m.updated, Unwanted: unwanted[m], Now: now,
+			KeepInfeasible: s.isInPlaceOnly(), KeepResources: s.Postponed[m.UID] > 0, Behind: behind[m],
 		}.Step(m.Pod)
 		plan.look(step.RequeueAfter)
 		if !step.Due {
 			step = labelHash(m.Pod, step)
 		}
-		if step.Due {
-			plan.Refresh = append(plan.Refresh, Refresh{Pod: m.Pod, Step: step})
+		if step.Due || len(step.Resize) > 0 {
+			r := Refresh{Pod: m.Pod, Step: step}
+			if !s.isInPlaceOnly() {
+				r.Instead = s.recreate(m, now).Recreate
+			}
+			plan.Refresh = append(plan.Refresh, r)
 		}
 	}
 }
@@ -141,6 +148,7 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 // planUpdate chooses within the budget. An available Pod costs one of it; so does a Pod of the update revision that is
 // not available, so that a revision that does not work stops after that many.
 func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, now time.Time) {
+	s.planInfeasible(plan, members, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
 	}
@@ -180,6 +188,43 @@ func (s *Snapshot) policy() v1beta1.CloneSetPodUpdatePolicyType {
 	return v1beta1.ReCreateCloneSetPodUpdatePolicyType
 }
 
+// planBehind updates Pods again that say that they are at the update revision and do not run its images, because the record
+// of what they wait for was spoiled.
+func (s *Snapshot) planBehind(plan *Plan, members []*member, now time.Time) map[*member]bool {
+	behind := map[*member]bool{}
+	for _, m := range members {
+		if !m.updated || m.leaving || !inplace.HasRecord(m.Pod) {
+			continue
+		}
+		if change, is := inplace.Behind(m.Pod, &s.Set.Spec.Template); is {
+			behind[m] = true
+			plan.Update = append(plan.Update, Update{Pod: m.Pod, InPlace: &inplace.Update{
+				Target: target(s.Update.Name), Change: change, Now: now,
+			}})
+		}
+	}
+	return behind
+}
+
+// planInfeasible replaces the Pods whose nodes cannot give them what their update was to give them, or reports them where
+// Pods are not to be replaced. They are not available, and were taken down within the budget.
+func (s *Snapshot) planInfeasible(plan *Plan, members []*member, now time.Time) {
+	for _, m := range members {
+		why, infeasible := inplace.IsInfeasible(m.Pod)
+		switch {
+		case !infeasible || !m.updated || m.leaving:
+		case s.isInPlaceOnly():
+			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
+		case m.state == pub.LifecycleStateUpdating:
+			plan.Update = append(plan.Update, s.recreate(m, now))
+		}
+	}
+}
+
+func (s *Snapshot) isInPlaceOnly() bool {
+	return s.policy() == v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
+}
+
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
 func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
@@ -192,6 +237,9 @@ func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, b
 		return Update{Pod: m.Pod, Patches: []patch.Patch{withdrawn}}, true
 	}
 	change, err := changes.from(from)
+	if err == nil {
+		err = change.CheckServed(m.Pod)
+	}
 	if err != nil {
 		if policy == v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
 			return Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %w", m.Name, err)}, true
@@ -205,9 +253,13 @@ func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, b
 		if r != nil && r.InPlaceUpdateStrategy != nil {
 			grace = r.InPlaceUpdateStrategy.GracePeriodSeconds
 		}
-		return Update{Pod: m.Pod, InPlace: &inplace.Update{
+		u := Update{Pod: m.Pod, InPlace: &inplace.Update{
 			Target: target(s.Update.Name), Change: change, GraceSeconds: grace, Now: now,
-		}}, true
+		}}
+		if policy != v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
+			u.Instead = s.recreate(m, now).Recreate
+		}
+		return u, true
 	case lifecycle.Prepare, lifecycle.PrepareAgain:
 		again := action == lifecycle.PrepareAgain
 		return Update{Pod: m.Pod, Patches: inplace.Prepare(m.Pod, hook, again, now)}, true
@@ -275,9 +327,26 @@ func (c *changes) compare(name string) (inplace.Change, error) {
 	if err != nil {
 		return inplace.Change{}, err
 	}
-	change, err := inplace.Compare(from, c.to)
+	if err := c.snapshot.checkClaims(r); err != nil {
+		return inplace.Change{}, err
+	}
+	change, err := inplace.Compare(from, c.to, c.snapshot.Can)
 	if err != nil {
 		return inplace.Change{}, fmt.Errorf("from revision %s: %w", r.Name, err)
 	}
 	return change, nil
+}
+
+// checkClaims says why Pods of the revision cannot be updated in place although their templates allow it: the claims that
+// they were made with are other ones now.
+func (s *Snapshot) checkClaims(from *appsv1.ControllerRevision) error {
+	if !s.Options.RecreateForClaims || s.isInPlaceOnly() {
+		return nil
+	}
+	was, hadHash := from.Annotations[pub.CloneSetVolumeClaimTemplateHashKey]
+	is, hasHash := s.Update.Annotations[pub.CloneSetVolumeClaimTemplateHashKey]
+	if hadHash && hasHash && was != is {
+		return fmt.Errorf("volumeClaimTemplates changed since revision %s", from.Name)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -37,6 +38,10 @@ func (s *simulation) setUp() edit {
 		}
 		set.Spec.ScaleStrategy.ExcludePreparingDelete = exclude
 		set.Spec.Template.Labels = map[string]string{"app": "web", "v": "0"}
+		set.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		}
 		s.putHooks(set, hooks, markNotReady)
 		if prioritised {
 			set.Spec.UpdateStrategy.RollingUpdate.PriorityStrategy = &pub.UpdatePriorityStrategy{
@@ -82,10 +87,14 @@ func (s *simulation) randomEdit(last bool) edit {
 	label := fmt.Sprint(s.random.IntN(3))
 	scales := s.chance(2)
 	specifies := s.chance(6)
+	resizes, cpu := s.chance(6), 1+int64(s.random.IntN(3))
 	return func(set *v1beta1.CloneSet) {
 		template := &set.Spec.Template
 		if newImage || last && template.Spec.Containers[0].Image == "broken" {
 			template.Spec.Containers[0].Image = images[s.random.IntN(len(images))]
+		}
+		if resizes {
+			template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpu, resource.DecimalSI)}
 		}
 		if newLabel {
 			template.Labels["v"] = label

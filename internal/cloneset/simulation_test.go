@@ -244,7 +244,7 @@ func describe(set *v1beta1.CloneSet) string {
 
 // version tells revisions apart: all that schedules change of a template.
 func version(meta *metav1.ObjectMeta, spec *corev1.PodSpec) string {
-	return spec.Containers[0].Image + meta.Labels["v"]
+	return spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[0].Resources.Limits.Cpu().String()
 }
 
 // current is the version that partition holds Pods at; that of the spec as long as there is none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
@@ -18,6 +19,9 @@ import (
 type Snapshot struct {
 	// Set has its defaults. It is not changed.
 	Set *v1beta1.CloneSet
+	// Options are the controller's, Can what the cluster offers.
+	Options Options
+	Can     inplace.Abilities
 	// Pods are the Pods of the set: active, owned and matching its selector.
 	Pods []*corev1.Pod
 	// Strangers are active Pods that the set owns and its selector does not match any more.

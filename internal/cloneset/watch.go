@@ -21,6 +21,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	flotillainformers "github.com/flotilla-k8s/flotilla/apis/client/informers/externalversions"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
@@ -98,8 +99,13 @@ func hasID() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// Start fills the caches.
+// Start finds out what the cluster offers and fills the caches.
 func (c *Controller) Start(ctx context.Context) error {
+	resize, err := kube.HasSubresource(ctx, c.env.Kube.Discovery(), "v1", "pods/resize")
+	if err != nil {
+		return fmt.Errorf("asking whether Pods can be resized in place: %w", err)
+	}
+	c.can = inplace.Abilities{Resize: resize}
 	for _, start := range c.start {
 		start(ctx)
 	}

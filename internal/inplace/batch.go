@@ -19,6 +19,20 @@ import (
 type pending struct {
 	images     map[string]string
 	references map[string]metav1.ObjectMeta
+	resources  Resize
+}
+
+// newPending is nothing, to be added to.
+func newPending() pending {
+	return pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}, resources: Resize{}}
+}
+
+// add adds what is to be done; what is there already of the same kind gives way.
+func (w pending) add(images map[string]string, references map[string]metav1.ObjectMeta, resources Resize) pending {
+	maps.Copy(w.images, images)
+	maps.Copy(w.references, references)
+	maps.Copy(w.resources, resources)
+	return w
 }
 
 // containers are the names of those concerned that the Pod has, sorted.
@@ -28,7 +42,8 @@ func (w pending) containers(p *corev1.Pod) []string {
 		name := p.Spec.Containers[i].Name
 		_, image := w.images[name]
 		_, reference := w.references[name]
-		if image || reference {
+		_, resources := w.resources[name]
+		if image || reference || resources {
 			names = append(names, name)
 		}
 	}
@@ -84,10 +99,11 @@ func sharesKey(a, b map[string]string) bool {
 	return false
 }
 
-// apply adds the next batch to the patch and moves it from what is pending into the state.
+// apply adds the next batch to the patch and moves it from what is pending into the state. What the batch's containers are
+// to be given stays in the state, so that a process that dies before the resize leaves it to the next one.
 func (w pending) apply(o *patch.Object, p *corev1.Pod, state *pub.InPlaceUpdateState, now time.Time) {
 	batch := w.batch(p)
-	rest := pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}}
+	rest := newPending()
 	for _, c := range w.containers(p) {
 		if slices.Contains(batch, c) {
 			w.applyContainer(o, p, c, state)
@@ -99,9 +115,11 @@ func (w pending) apply(o *patch.Object, p *corev1.Pod, state *pub.InPlaceUpdateS
 		if reference, ok := w.references[c]; ok {
 			rest.references[c] = reference
 		}
+		if resources, ok := w.resources[c]; ok {
+			rest.resources[c] = resources
+		}
 	}
-	state.NextContainerImages, state.NextContainerRefMetadata = rest.images, rest.references
-	state.NextContainerResources = nil
+	state.NextContainerImages, state.NextContainerRefMetadata, state.NextContainerResources = rest.images, rest.references, rest.resources
 	state.PreCheckBeforeNext = nil
 	if len(rest.containers(p)) > 0 {
 		state.PreCheckBeforeNext = &pub.InPlaceUpdatePreCheckBeforeNext{ContainersRequiredReady: batch}
@@ -119,6 +137,12 @@ func (w pending) applyContainer(o *patch.Object, p *corev1.Pod, name string, sta
 			}
 			state.LastContainerStatuses[name] = pub.InPlaceUpdateContainerStatus{ImageID: s.ImageID, ContainerID: s.ContainerID}
 		}
+	}
+	if resources, ok := w.resources[name]; ok {
+		if state.ContainerResources == nil {
+			state.ContainerResources = map[string]corev1.ResourceRequirements{}
+		}
+		state.ContainerResources[name] = resources
 	}
 	reference := w.references[name]
 	for k, v := range reference.Labels {

@@ -28,42 +28,83 @@ type Change struct {
 	Images map[string]string
 	// References are, by container, the labels and annotations that its environment refers to and that change with it.
 	References map[string]metav1.ObjectMeta
+	// Resources are the cpu and memory that change, by container.
+	Resources Resize
 	// Metadata is a merge patch of all other metadata; nil if there is nothing to change.
 	Metadata map[string]any
+
+	// needsDaemon are the containers whose environment changes and whose image does not: the kubelet does not restart
+	// them.
+	needsDaemon []string
+	// restarts: some container restarts.
+	restarts bool
 }
 
 // IsMetadataOnly says whether no container is concerned: nothing restarts.
-func (c Change) IsMetadataOnly() bool { return len(c.Images) == 0 && len(c.References) == 0 }
+func (c Change) IsMetadataOnly() bool {
+	return len(c.Images) == 0 && len(c.References) == 0 && len(c.Resources) == 0
+}
+
+// Abilities are what the cluster offers.
+type Abilities struct {
+	// Resize: the API server has the resize subresource of Pods.
+	Resize bool
+}
 
 // Compare returns what takes a Pod from one template to another, or an error that says why that is impossible.
 // Templates are compared with each other and never with the live Pod, which others may have changed. Both must have
 // their defaults.
-func Compare(from, to *corev1.PodTemplateSpec) (Change, error) {
+func Compare(from, to *corev1.PodTemplateSpec, can Abilities) (Change, error) {
 	change := Change{}
 	old := from.Spec.DeepCopy()
 	if len(old.Containers) != len(to.Spec.Containers) {
 		return Change{}, impossible("containers were added or removed")
 	}
 	for i := range old.Containers {
-		was, is := &old.Containers[i], &to.Spec.Containers[i]
-		if was.Name != is.Name {
-			return Change{}, impossible("container %s is now %s", was.Name, is.Name)
-		}
-		if was.Image != is.Image {
-			if change.Images == nil {
-				change.Images = map[string]string{}
-			}
-			change.Images[is.Name] = is.Image
-			was.Image = is.Image
-		}
-		if !equality.Semantic.DeepEqual(was, is) {
-			return Change{}, impossible("%s of container %s changed", differingFields(*was, *is), is.Name)
+		if err := change.compareContainer(&old.Containers[i], &to.Spec.Containers[i], can); err != nil {
+			return Change{}, err
 		}
 	}
 	if !equality.Semantic.DeepEqual(old, &to.Spec) {
 		return Change{}, impossible("%s changed", differingFields(*old, to.Spec))
 	}
-	return change, change.compareMetadata(from, to)
+	if was, is := qosClass(&from.Spec), qosClass(&to.Spec); len(change.Resources) > 0 && was != is {
+		return Change{}, impossible("the quality of service would change from %s to %s", was, is)
+	}
+	change.compareMetadata(from, to)
+	return change, nil
+}
+
+// compareContainer takes out of the old container what can be done in place, and refuses if anything else is left.
+func (c *Change) compareContainer(was, is *corev1.Container, can Abilities) error {
+	if was.Name != is.Name {
+		return impossible("container %s is now %s", was.Name, is.Name)
+	}
+	if was.Image != is.Image {
+		if c.Images == nil {
+			c.Images = map[string]string{}
+		}
+		c.Images[is.Name], c.restarts = is.Image, true
+		was.Image = is.Image
+	}
+	if can.Resize {
+		resources, err := compareResources(is.Name, &was.Resources, &is.Resources)
+		if err != nil {
+			return err
+		}
+		if len(resources.Limits)+len(resources.Requests) > 0 {
+			if c.Resources == nil {
+				c.Resources = Resize{}
+			}
+			c.Resources[is.Name] = resources
+			c.restarts = c.restarts || restartsOnResize(is, resources)
+		}
+		was.Resources = is.Resources
+	}
+	if !equality.Semantic.DeepEqual(was, is) {
+		return impossible("%s of container %s changed", differingFields(*was, *is), is.Name)
+	}
+	return nil
 }
 
 // differingFields names the members of two structs that differ, for people.
@@ -79,13 +120,11 @@ func differingFields[T any](a, b T) string {
 	return strings.Join(names, ", ")
 }
 
-func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) error {
+func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) {
 	labels := compareMaps(from.Labels, to.Labels)
 	annotations := compareMaps(from.Annotations, to.Annotations)
 	for i := range to.Spec.Containers {
-		if err := c.takeReferences(&to.Spec.Containers[i], labels, annotations); err != nil {
-			return err
-		}
+		c.takeReferences(&to.Spec.Containers[i], labels, annotations)
 	}
 	// What a container refers to arrives with the container's batch.
 	for _, r := range c.References {
@@ -103,13 +142,16 @@ func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) error {
 	if len(metadata) > 0 {
 		c.Metadata = map[string]any{"metadata": metadata}
 	}
-	return nil
 }
 
-// takeReferences moves into c.References what the container's environment refers to. The kubelet restarts a container
-// for its image, not for metadata: without a new image it would go on with the old environment.
-func (c *Change) takeReferences(container *corev1.Container, labels, annotations map[string]any) error {
-	ref := metav1.ObjectMeta{}
+// reference is an entry of a container's environment that comes from a label or an annotation.
+type reference struct {
+	env, key string
+	label    bool
+}
+
+func references(container *corev1.Container) []reference {
+	var out []reference
 	for i := range container.Env {
 		e := &container.Env[i]
 		if e.Value != "" || e.ValueFrom == nil || e.ValueFrom.FieldRef == nil ||
@@ -117,23 +159,38 @@ func (c *Change) takeReferences(container *corev1.Container, labels, annotations
 			continue
 		}
 		if key, ok := fieldKey(e.ValueFrom.FieldRef.FieldPath, "labels"); ok {
-			ref.Labels = takeReference(ref.Labels, labels, key)
+			out = append(out, reference{e.Name, key, true})
 		}
 		if key, ok := fieldKey(e.ValueFrom.FieldRef.FieldPath, "annotations"); ok {
-			ref.Annotations = takeReference(ref.Annotations, annotations, key)
+			out = append(out, reference{e.Name, key, false})
+		}
+	}
+	return out
+}
+
+// takeReferences moves into c.References what the container's environment refers to. The kubelet restarts a container
+// for its image, not for metadata: without a new image it would go on with the old environment, unless a daemon restarts
+// it.
+func (c *Change) takeReferences(container *corev1.Container, labels, annotations map[string]any) {
+	ref := metav1.ObjectMeta{}
+	for _, r := range references(container) {
+		if r.label {
+			ref.Labels = takeReference(ref.Labels, labels, r.key)
+		} else {
+			ref.Annotations = takeReference(ref.Annotations, annotations, r.key)
 		}
 	}
 	if ref.Labels == nil && ref.Annotations == nil {
-		return nil
+		return
 	}
 	if _, restarts := c.Images[container.Name]; !restarts {
-		return impossible("the environment of container %s refers to metadata that changed", container.Name)
+		c.needsDaemon = append(c.needsDaemon, container.Name)
 	}
 	if c.References == nil {
 		c.References = map[string]metav1.ObjectMeta{}
 	}
 	c.References[container.Name] = ref
-	return nil
+	c.restarts = true
 }
 
 // takeReference notes the new value of a changed key. A key that was removed stays in the common patch: its container

@@ -24,9 +24,38 @@ func hasNext(s *pub.InPlaceUpdateState) bool {
 
 // batchesCompleted says whether the containers changed so far run what they are to run.
 func batchesCompleted(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
+	report := daemonReport(p)
+	for name := range s.ContainerResources {
+		if !isResized(p, name) {
+			return false
+		}
+	}
+	if s.UpdateEnvFromMetadata && !environmentsCompleted(p, s, report) {
+		return false
+	}
+	if runsSpec(p, report) {
+		return true
+	}
 	for name, before := range s.LastContainerStatuses {
 		if !isContainerDone(p, s, name, before) {
 			return false
+		}
+	}
+	return true
+}
+
+// environmentsCompleted looks at the containers that no new image restarts: only a daemon can tell.
+func environmentsCompleted(p *corev1.Pod, s *pub.InPlaceUpdateState, report map[string]pub.RuntimeContainerMeta) bool {
+	for _, batch := range s.ContainerBatchesRecord {
+		for _, name := range batch.Containers {
+			_, imageChanged := s.LastContainerStatuses[name]
+			_, resized := s.ContainerResources[name]
+			if imageChanged || pods.ContainerStatus(p, name) == nil || resized && report == nil {
+				continue
+			}
+			if !hasNewEnvironment(p, report, name) {
+				return false
+			}
 		}
 	}
 	return true

@@ -60,12 +60,11 @@ func TestWhatIsPossibleInPlace(t *testing.T) {
 		"13 containers reordered": {from: template(), to: template(func(t *corev1.PodTemplateSpec) {
 			t.Spec.Containers[0], t.Spec.Containers[1] = t.Spec.Containers[1], t.Spec.Containers[0]
 		}), impossible: "container main is now side"},
-		"26 only a label that an env refers to": {from: template(refersTo("k"), label("k", "1")), to: template(refersTo("k"), label("k", "2")), impossible: "refers to metadata"},
-		"25 that label and the image":           {from: template(refersTo("k"), label("k", "1")), to: template(refersTo("k"), label("k", "2"), mainImage("b")), images: map[string]string{"main": "b"}},
-		"29 a label of another name":            {from: template(refersTo("k")), to: template(refersTo("k"), label("j", "2"))},
+		"25 that label and the image": {from: template(refersTo("k"), label("k", "1")), to: template(refersTo("k"), label("k", "2"), mainImage("b")), images: map[string]string{"main": "b"}},
+		"29 a label of another name":  {from: template(refersTo("k")), to: template(refersTo("k"), label("j", "2"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change, err := Compare(c.from, c.to)
+			change, err := Compare(c.from, c.to, Abilities{})
 			if c.impossible != "" {
 				require.ErrorIs(t, err, ErrImpossible)
 				require.ErrorContains(t, err, c.impossible)
@@ -78,7 +77,7 @@ func TestWhatIsPossibleInPlace(t *testing.T) {
 }
 
 func TestMetadataIsPatchedNotReplaced(t *testing.T) {
-	change, err := Compare(template(label("old", "1"), label("k", "1")), template(label("k", "2"), label("new", "3")))
+	change, err := Compare(template(label("old", "1"), label("k", "1")), template(label("k", "2"), label("new", "3")), Abilities{})
 	require.NoError(t, err)
 	require.True(t, change.IsMetadataOnly())
 	require.Equal(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"old": nil, "k": "2", "new": "3"}}}, change.Metadata)
@@ -131,13 +130,29 @@ func restart(p *corev1.Pod) {
 
 func updateTo(t *testing.T, revision string, from, to *corev1.PodTemplateSpec, grace int32, at time.Time) Update {
 	t.Helper()
-	change, err := Compare(from, to)
+	change, err := Compare(from, to, Abilities{Resize: true})
 	require.NoError(t, err)
 	return Update{Target: Target{Revision: revision, Labels: map[string]string{pub.ControllerRevisionHashKey: revision}}, Change: change, GraceSeconds: grace, Now: at}
 }
 
 func step(p *corev1.Pod, at time.Time) Step {
 	return Refresh{AtTarget: true, Now: at}.Step(p)
+}
+
+// apply sends what the update has to change, and then the resize.
+func apply(t *testing.T, p *corev1.Pod, u Update) *corev1.Pod {
+	t.Helper()
+	change, resize := u.Apply(p)
+	return resizeTo(t, send(t, p, change), resize)
+}
+
+func resizeTo(t *testing.T, p *corev1.Pod, r Resize) *corev1.Pod {
+	t.Helper()
+	if change, due := r.Patch(p); due {
+		require.Equal(t, "resize", change.Subresource)
+		p = send(t, p, change)
+	}
+	return p
 }
 
 func start(t *testing.T, p *corev1.Pod, u Update) *corev1.Pod {
@@ -147,7 +162,7 @@ func start(t *testing.T, p *corev1.Pod, u Update) *corev1.Pod {
 	require.Equal(t, "status", gate.Subresource)
 	p = send(t, p, gate)
 	require.False(t, pods.IsConditionTrue(p, corev1.PodReady))
-	return send(t, p, u.Apply(p))
+	return apply(t, p, u)
 }
 
 func TestScenarios1And2AnImageIsChanged(t *testing.T) {
@@ -204,7 +219,7 @@ func TestScenarios14And15MetadataOnlyTouchesNoGate(t *testing.T) {
 	p.Labels["old"] = "1"
 	_, gate := u.CloseGate(p)
 	require.False(t, gate)
-	p = send(t, p, u.Apply(p))
+	p = apply(t, p, u)
 	require.Equal(t, map[string]string{"app": "web", "user": "kept", "new": "1", pub.ControllerRevisionHashKey: "web-B", pub.LifecycleStateKey: "Normal"}, p.Labels)
 	require.True(t, pods.IsReadyAndNormal(p))
 	require.False(t, step(p, now).Due)
@@ -236,7 +251,7 @@ func TestScenarios19To23TheGracePeriod(t *testing.T) {
 	t.Run("21 another target takes over without waiting longer", func(t *testing.T) {
 		p := begin(t)
 		u := updateTo(t, "web-C", template(), template(mainImage("c")), 5, now.Add(10*time.Second))
-		p = send(t, p, u.Apply(p))
+		p = apply(t, p, u)
 		require.Equal(t, "a", p.Spec.Containers[0].Image)
 		require.Equal(t, "web-A", From(p))
 		p = send(t, p, step(p, now.Add(30*time.Second)).Patch)
@@ -273,7 +288,7 @@ func TestScenarios30And36ContainersAreChangedInBatches(t *testing.T) {
 	// A newer target that leaves main alone must not leave it behind.
 	third := template(mainImage("b"), func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Image = "u" })
 	u := updateTo(t, "web-C", both, third, 0, now)
-	q := send(t, p, u.Apply(p))
+	q := apply(t, p, u)
 	pods.ContainerStatus(q, "side").Ready = true
 	restart(q)
 	q = send(t, q, step(q, now).Patch)

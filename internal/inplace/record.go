@@ -48,6 +48,16 @@ func value(p *corev1.Pod, key, oldKey string) (string, string) {
 	return oldKey, p.Annotations[oldKey]
 }
 
+// HasRecord says whether there is anything to read.
+func HasRecord(p *corev1.Pod) bool {
+	for _, key := range []string{pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld} {
+		if _, ok := p.Annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // InGrace says whether a change of the Pod waits for the end of its grace period.
 func InGrace(p *corev1.Pod) bool {
 	_, now := p.Annotations[pub.InPlaceUpdateGraceKey]

@@ -20,7 +20,13 @@ type Refresh struct {
 	AtTarget bool
 	// Unwanted: the Pod was prepared for an update that is not wanted of it any more.
 	Unwanted bool
-	Now      time.Time
+	// KeepInfeasible: a Pod whose node cannot give it the new resources is not replaced, and goes on with the old ones.
+	KeepInfeasible bool
+	// KeepResources: the containers are left with what they have, for now.
+	KeepResources bool
+	// Behind: the Pod is about to be updated again, from a broken record. Until then its gates stay as they are.
+	Behind bool
+	Now    time.Time
 }
 
 // Step is what Refresh comes to.
@@ -28,6 +34,8 @@ type Step struct {
 	// Patch is the one write that is due, if Due.
 	Patch patch.Patch
 	Due   bool
+	// Resize is due after Patch, or alone.
+	Resize Resize
 	// RequeueAfter is when to look again; 0 if only an event can change anything.
 	RequeueAfter time.Duration
 	// State is the lifecycle state after the write.
@@ -44,17 +52,44 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 		return r.settle(p, step)
 	}
 	record := Read(p)
-	step.Broken = record.Broken
+	if step.Broken = record.Broken; r.Behind {
+		return step
+	}
 	if record.Grace != nil {
 		return r.grace(p, record, step)
 	}
 	if record.State != nil {
-		if !batchesCompleted(p, record.State) {
+		if missing := r.missing(p, record.State); missing != nil {
+			step.Resize = missing
 			return step
+		}
+		if !batchesCompleted(p, record.State) {
+			return r.settleInfeasible(p, step)
 		}
 		if hasNext(record.State) {
 			return r.next(p, record, step)
 		}
+	}
+	return r.settle(p, step)
+}
+
+// missing is what the update was to give the containers and what they were not given: a process died before that.
+func (r Refresh) missing(p *corev1.Pod, state *pub.InPlaceUpdateState) Resize {
+	wanted := Resize(state.ContainerResources)
+	if len(wanted) == 0 || r.KeepResources {
+		return nil
+	}
+	if _, due := wanted.Patch(p); !due {
+		return nil
+	}
+	return wanted
+}
+
+// settleInfeasible ends an update whose node will never give what is wanted, where the Pod must stay: it goes on with
+// what it has.
+func (r Refresh) settleInfeasible(p *corev1.Pod, step Step) Step {
+	if _, infeasible := IsInfeasible(p); !infeasible || !r.KeepInfeasible {
+		return step
 	}
 	return r.settle(p, step)
 }
@@ -78,7 +113,7 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 		step.RequeueAfter = (left + time.Second - 1).Truncate(time.Second)
 		return step
 	}
-	work := pending{images: record.Grace.ContainerImages, references: record.Grace.ContainerRefMetadata}
+	work := newPending().add(record.Grace.ContainerImages, record.Grace.ContainerRefMetadata, record.Grace.ContainerResources)
 	metadata := map[string]any{}
 	if len(record.Grace.MetaDataPatch) > 0 {
 		// Written by Apply. Text that somebody else put there is left out rather than block the update.
@@ -90,6 +125,7 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 	work.apply(o, p, state, r.Now)
 	writeState(o, p, state)
 	removeGrace(o, p)
+	step.Resize = state.ContainerResources
 	return step.write(o.Build())
 }
 
@@ -116,10 +152,11 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 			}
 		}
 	}
-	work := pending{images: record.State.NextContainerImages, references: record.State.NextContainerRefMetadata}
+	work := newPending().add(record.State.NextContainerImages, record.State.NextContainerRefMetadata, record.State.NextContainerResources)
 	o := patch.New(p).IfUnchanged(p)
 	work.apply(o, p, record.State, r.Now)
 	writeState(o, p, record.State)
+	step.Resize = record.State.ContainerResources
 	return step.write(o.Build())
 }
 

@@ -2,7 +2,6 @@ package inplace
 
 import (
 	"encoding/json"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +21,9 @@ type Target struct {
 	Labels map[string]string
 }
 
-// Update takes one Pod to a target. It takes two writes, in this order: CloseGate, and then Apply to the Pod as the first
-// one left it. A crash between the two leaves a Pod that is out of its Services but unchanged; the next sync goes on.
+// Update takes one Pod to a target. It takes up to three writes, in this order: CloseGate, then Apply to the Pod as the
+// first one left it, then the resize to the Pod as the second one left it. A crash after the first leaves a Pod that is
+// out of its Services but unchanged, one after the second a Pod whose record says what is missing; the next sync goes on.
 type Update struct {
 	Target Target
 	// Change is what Compare said about From(pod) and the target.
@@ -35,7 +35,7 @@ type Update struct {
 // CloseGate is the write that takes the Pod out of its Services, and false if nothing restarts or the Pod has no gate.
 // It is due even if the condition looks False already: what is seen may be old.
 func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
-	if u.Change.IsMetadataOnly() || !pods.HasGate(p, pub.InPlaceUpdateReady) {
+	if !u.Change.restarts || !pods.HasGate(p, pub.InPlaceUpdateReady) {
 		return patch.Patch{}, false
 	}
 	o := patch.New(p).Condition(corev1.PodCondition{
@@ -48,8 +48,9 @@ func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
 	return o.BuildStatus(), true
 }
 
-// Apply is the write that changes the Pod, or that records the change until the grace period is over.
-func (u Update) Apply(p *corev1.Pod) patch.Patch {
+// Apply is the write that changes the Pod, or that records the change until the grace period is over, and the resize that
+// is due after it.
+func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 	o := patch.New(p)
 	record := Read(p)
 	if record.State != nil && !IsCompleted(p) {
@@ -63,7 +64,9 @@ func (u Update) Apply(p *corev1.Pod) patch.Patch {
 	if !u.Change.IsMetadataOnly() || pods.LifecycleState(p) == pub.LifecycleStatePreparingUpdate {
 		lifecycle.SetState(o, pub.LifecycleStateUpdating, u.Now)
 	}
-	work := u.pending(record)
+	work := u.pending(record, p)
+	state.UpdateImages, state.UpdateResources = len(work.images) > 0, len(work.resources) > 0
+	state.UpdateEnvFromMetadata = len(work.references) > 0
 	seconds := u.GraceSeconds
 	if record.Grace != nil {
 		// A new target does not prolong the wait.
@@ -74,7 +77,7 @@ func (u Update) Apply(p *corev1.Pod) patch.Patch {
 		state.PreviousRevision = From(p)
 		writeState(o, p, state)
 		writeGrace(o, p, u.grace(work, seconds))
-		return o.Build()
+		return o.Build(), nil
 	}
 	o.Merge(u.Change.Metadata)
 	if len(work.containers(p)) > 0 {
@@ -82,15 +85,13 @@ func (u Update) Apply(p *corev1.Pod) patch.Patch {
 	}
 	writeState(o, p, state)
 	removeGrace(o, p)
-	return o.Build()
+	return o.Build(), Resize(state.ContainerResources)
 }
 
 func (u Update) newState(p *corev1.Pod, old Record) *pub.InPlaceUpdateState {
 	state := &pub.InPlaceUpdateState{
-		Revision:              u.Target.Revision,
-		UpdateTimestamp:       metav1.NewTime(u.Now),
-		UpdateImages:          len(u.Change.Images) > 0,
-		UpdateEnvFromMetadata: len(u.Change.References) > 0,
+		Revision:        u.Target.Revision,
+		UpdateTimestamp: metav1.NewTime(u.Now),
 	}
 	if old.State == nil || old.Grace != nil {
 		return state
@@ -107,16 +108,17 @@ func (u Update) newState(p *corev1.Pod, old Record) *pub.InPlaceUpdateState {
 	return state
 }
 
-// pending is the change and what a superseded update has not come to: the Pod's label says that this is done.
-func (u Update) pending(old Record) pending {
-	w := pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}}
+// pending is the change and what a superseded update has not come to: the Pod's label says that this is done. What an
+// update was to give a container and the container does not have yet is part of it.
+func (u Update) pending(old Record, p *corev1.Pod) pending {
+	w := newPending()
 	if old.State != nil {
-		maps.Copy(w.images, old.State.NextContainerImages)
-		maps.Copy(w.references, old.State.NextContainerRefMetadata)
+		w.add(old.State.NextContainerImages, old.State.NextContainerRefMetadata, old.State.NextContainerResources)
+		if old.Grace == nil && pods.LifecycleState(p) == pub.LifecycleStateUpdating {
+			w.add(nil, nil, old.State.ContainerResources)
+		}
 	}
-	maps.Copy(w.images, u.Change.Images)
-	maps.Copy(w.references, u.Change.References)
-	return w
+	return w.add(u.Change.Images, u.Change.References, u.Change.Resources)
 }
 
 func (u Update) grace(work pending, seconds int32) *pub.InPlaceUpdateGrace {
@@ -124,6 +126,7 @@ func (u Update) grace(work pending, seconds int32) *pub.InPlaceUpdateGrace {
 		Revision:              u.Target.Revision,
 		ContainerImages:       work.images,
 		ContainerRefMetadata:  work.references,
+		ContainerResources:    work.resources,
 		UpdateEnvFromMetadata: len(work.references) > 0,
 		GraceSeconds:          seconds,
 	}
@@ -132,6 +135,28 @@ func (u Update) grace(work pending, seconds int32) *pub.InPlaceUpdateGrace {
 		grace.MetaDataPatch, _ = json.Marshal(u.Change.Metadata)
 	}
 	return grace
+}
+
+// Behind is the change that takes a Pod to the template whose revision it says it is at, and false unless a broken record
+// has left it behind: the images of its live containers are other ones.
+func Behind(p *corev1.Pod, template *corev1.PodTemplateSpec) (Change, bool) {
+	record := Read(p)
+	if len(record.Broken) == 0 || record.State != nil {
+		return Change{}, false
+	}
+	change := Change{}
+	for i := range template.Spec.Containers {
+		want := &template.Spec.Containers[i]
+		for j := range p.Spec.Containers {
+			if have := &p.Spec.Containers[j]; have.Name == want.Name && have.Image != want.Image {
+				if change.Images == nil {
+					change.Images = map[string]string{}
+				}
+				change.Images[want.Name], change.restarts = want.Image, true
+			}
+		}
+	}
+	return change, change.restarts
 }
 
 // Withdraw is the write that takes a Pod in its grace period back to the revision whose containers it still runs. Nothing

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,8 +30,24 @@ func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
 		}
 		TrimMeta(p)
 		p.GenerateName = ""
-		maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return !isRead(key) })
-		return &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: trimSpec(&p.Spec), Status: trimStatus(&p.Status)}, nil
+		keep := neededBy(p)
+		if !keep.environment {
+			maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return !isRead(key) })
+		}
+		return &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: trimSpec(&p.Spec, keep), Status: trimStatus(&p.Status, keep)}, nil
+	}
+}
+
+// needs are parts that are read of few Pods only.
+type needs struct{ environment, resources bool }
+
+// neededBy looks at what the Pod's in-place update has to do with. A needless match costs memory and nothing else.
+func neededBy(p *corev1.Pod) needs {
+	record := p.Annotations[pub.InPlaceUpdateStateKey] + p.Annotations[pub.InPlaceUpdateStateKeyOld]
+	_, daemon := p.Annotations[pub.RuntimeContainersMetaKey]
+	return needs{
+		environment: daemon || strings.Contains(record, `"updateEnvFromMetadata":true`),
+		resources:   strings.Contains(record, `"updateResources":true`),
 	}
 }
 
@@ -54,22 +71,25 @@ func stub(p *corev1.Pod) *corev1.Pod {
 	}}
 }
 
-func trimSpec(s *corev1.PodSpec) corev1.PodSpec {
+func trimSpec(s *corev1.PodSpec, keep needs) corev1.PodSpec {
 	out := corev1.PodSpec{NodeName: s.NodeName, ReadinessGates: s.ReadinessGates}
 	out.Containers = make([]corev1.Container, len(s.Containers))
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		out.Containers[i] = corev1.Container{Name: c.Name, Image: c.Image}
 		for _, e := range c.Env {
-			if e.Name == pub.ContainerBarrierEnv || e.Name == pub.ContainerPriorityEnv {
+			if e.Name == pub.ContainerBarrierEnv || e.Name == pub.ContainerPriorityEnv || keep.environment && e.ValueFrom != nil {
 				out.Containers[i].Env = append(out.Containers[i].Env, e)
 			}
+		}
+		if keep.resources {
+			out.Containers[i].Resources = c.Resources
 		}
 	}
 	return out
 }
 
-func trimStatus(s *corev1.PodStatus) corev1.PodStatus {
+func trimStatus(s *corev1.PodStatus, keep needs) corev1.PodStatus {
 	out := corev1.PodStatus{Phase: s.Phase, ObservedGeneration: s.ObservedGeneration}
 	out.Conditions = make([]corev1.PodCondition, 0, 4)
 	for i := range s.Conditions {
@@ -77,8 +97,8 @@ func trimStatus(s *corev1.PodStatus) corev1.PodStatus {
 		switch c.Type {
 		case corev1.PodReady, corev1.ContainersReady, pub.InPlaceUpdateReady:
 			c.Message = ""
-		case pub.KruisePodReady:
-			// The message is the list of those who keep the Pod from being ready.
+		case pub.KruisePodReady, corev1.PodResizePending:
+			// The message is the list of those who keep the Pod from being ready, or what the node lacks.
 		default:
 			continue
 		}
@@ -90,6 +110,9 @@ func trimStatus(s *corev1.PodStatus) corev1.PodStatus {
 		c := &s.ContainerStatuses[i]
 		out.ContainerStatuses[i] = corev1.ContainerStatus{
 			Name: c.Name, Ready: c.Ready, RestartCount: c.RestartCount, Image: c.Image, ImageID: c.ImageID, ContainerID: c.ContainerID,
+		}
+		if keep.resources {
+			out.ContainerStatuses[i].Resources = c.Resources
 		}
 		if c.State.Running != nil {
 			out.ContainerStatuses[i].State.Running = c.State.Running

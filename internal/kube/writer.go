@@ -49,7 +49,7 @@ func (w *Writer) PatchPod(ctx context.Context, owner types.UID, p *corev1.Pod, c
 // TryPod asks the API server whether it would accept a patch of a Pod. Nothing is written.
 func (w *Writer) TryPod(ctx context.Context, p *corev1.Pod, change patch.Patch) error {
 	_, err := w.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, change.Type, change.Body,
-		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, change.Subresources()...)
 	if err != nil {
 		return fmt.Errorf("patching Pod %s: %w", cache.MetaObjectToName(p), err)
 	}
@@ -139,6 +139,9 @@ func isUnanswered(err error) bool {
 
 // IsRefused says whether a request was certainly not carried out, and would not be if it were sent again as it is.
 func IsRefused(err error) bool {
+	if err == nil {
+		return false
+	}
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError && !apierrors.IsConflict(err) &&
 		!apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err)
@@ -175,11 +178,7 @@ func ownerOf(object metav1.Object) metav1.Object {
 }
 
 func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
-	var subresources []string
-	if change.Subresource != "" {
-		subresources = []string{change.Subresource}
-	}
-	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, subresources...)
+	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, change.Subresources()...)
 	if err != nil {
 		if isUnanswered(err) {
 			putInDoubt(g, store, owner, client, object, kind, nil)

@@ -71,6 +71,9 @@ type InPlaceUpdateState struct {
 	PreCheckBeforeNext *InPlaceUpdatePreCheckBeforeNext `json:"preCheckBeforeNext,omitempty"`
 	// ContainerBatchesRecord lists the batches that are done.
 	ContainerBatchesRecord []InPlaceUpdateContainerBatch `json:"containerBatchesRecord,omitempty"`
+	// ContainerResources is what the containers of the batches that are done were to be given. Other implementations do not
+	// write it.
+	ContainerResources map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
 	// PreviousRevision is the revision whose containers still run while the update waits for its grace period.
 	PreviousRevision string `json:"previousRevision,omitempty"`
 }

@@ -19,6 +19,14 @@ type Patch struct {
 	Body        []byte
 }
 
+// Subresources is the subresource as a client takes it.
+func (p Patch) Subresources() []string {
+	if p.Subresource == "" {
+		return nil
+	}
+	return []string{p.Subresource}
+}
+
 // Object collects changes of one object. The zero value is not usable; see New.
 type Object struct {
 	tree map[string]any
