@@ -21,7 +21,6 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
-	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
 // defaultParallel bounds the requests of one sync that are under way at a time.
@@ -362,7 +361,8 @@ func (a *applying) reportLimit(allowed, cut int) {
 // maker makes Pods with their claims. It is safe for concurrent use.
 type maker struct {
 	*applying
-	templates map[string]*corev1.PodTemplateSpec
+	// blueprints are those of the revisions that Pods are made of, by name.
+	blueprints map[string]blueprint
 
 	mu   sync.Mutex
 	free []string
@@ -370,20 +370,23 @@ type maker struct {
 }
 
 func (a *applying) newMaker() (*maker, error) {
-	m := &maker{applying: a, templates: map[string]*corev1.PodTemplateSpec{}, free: a.claims.Free, used: map[string]bool{}}
+	m := &maker{applying: a, blueprints: map[string]blueprint{}, free: a.claims.Free, used: map[string]bool{}}
 	for _, p := range slices.Concat(a.s.Pods, a.s.Inactive, a.s.Strangers) {
 		m.used[idOf(p, a.s.Set)] = true
 	}
 	for id := range a.s.StuckIDs {
 		m.used[id] = true
 	}
-	m.templates[a.s.Update.Name] = &a.s.Set.Spec.Template
-	if a.plan.CreateOld > 0 && a.s.Current != a.s.Update {
-		t, err := revision.Decode(a.s.Current.Data.Raw)
+	needed := []*appsv1.ControllerRevision{a.s.Update}
+	if a.plan.CreateOld > 0 {
+		needed = append(needed, a.s.Current)
+	}
+	for _, r := range needed {
+		b, err := a.s.blueprint(r)
 		if err != nil {
-			return nil, fmt.Errorf("ControllerRevision %s: %w", a.s.Current.Name, err)
+			return nil, err
 		}
-		m.templates[a.s.Current.Name] = t
+		m.blueprints[r.Name] = b
 	}
 	return m, nil
 }
@@ -420,15 +423,15 @@ func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string,
 	var err error
 	for range attempts {
 		id := m.takeID()
-		if err = m.makeClaims(ctx, id); err == nil {
-			p := newPod(m.s.Set, r, m.templates[r.Name], id, m.now)
+		if err = m.makeClaims(ctx, m.blueprints[r.Name].claims, id); err == nil {
+			p := newPod(m.s.Set, r, m.blueprints[r.Name], id, m.now)
 			if _, err = m.writer.CreatePod(ctx, m.s.Set.UID, p); err == nil {
 				m.memory.use(m.s.Set.UID, id)
 				m.metrics.created.Inc()
 				return p.Name, nil
 			}
 		}
-		if len(m.s.Set.Spec.VolumeClaimTemplates) > 0 && !apierrors.IsAlreadyExists(err) {
+		if len(m.blueprints[r.Name].claims) > 0 && !apierrors.IsAlreadyExists(err) {
 			m.memory.keepUnused(m.s.Set.UID, m.s.Set.Generation, id)
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -439,8 +442,8 @@ func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string,
 }
 
 // makeClaims creates the claims of the id that do not exist. A claim of that name that is the set's own will do.
-func (m *maker) makeClaims(ctx context.Context, id string) error {
-	for _, claim := range newClaims(m.s.Set, id) {
+func (m *maker) makeClaims(ctx context.Context, templates []corev1.PersistentVolumeClaim, id string) error {
+	for _, claim := range newClaims(m.s.Set, templates, id) {
 		if slices.ContainsFunc(m.s.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == claim.Name }) {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 )
 
@@ -17,6 +18,24 @@ const (
 	ReasonInvalidSelector = "InvalidSelector"
 	ReasonInvalidSpec     = "InvalidSpec"
 )
+
+// preDownloadIgnored is why the fields of pre-download do nothing.
+const preDownloadIgnored = "images are not pulled ahead of an update: that takes an agent on the nodes, which there is none of; the update itself is not affected"
+
+// wantsPreDownload says whether the set asks for its images to be pulled before they are needed.
+func wantsPreDownload(set *v1beta1.CloneSet) bool {
+	for _, key := range []string{pub.ImagePreDownloadParallelismKey, pub.ImagePreDownloadTimeoutSecondsKey, pub.ImagePreDownloadMinUpdatedReadyPodsKey} {
+		if _, ok := set.Annotations[key]; ok {
+			return true
+		}
+	}
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.InPlaceUpdateStrategy == nil {
+		return false
+	}
+	s := r.InPlaceUpdateStrategy
+	return s.ImagePreDownloadParallelism != nil || s.ImagePreDownloadTimeoutSeconds != nil || s.ImagePreDownloadMinUpdatedReadyPods != nil
+}
 
 // check finds what neither schema nor admission may have held back: both can be older than the object, or off. The spec
 // has its defaults.

@@ -156,6 +156,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
 		return 0, errors.Join(err, c.reportNoRevision(ctx, set, err, now))
 	}
+	if wantsPreDownload(set) && c.memory.tellPreDownload(set.UID) {
+		c.env.Recorder.Event(set, corev1.EventTypeWarning, EventPreDownloadIgnored, preDownloadIgnored)
+	}
 	plan, err := s.Plan(now)
 	if err != nil {
 		return 0, c.stall(ctx, set, &Problem{ReasonInvalidSpec, err.Error()}, now)

@@ -13,5 +13,6 @@ const (
 	EventSuccessfulUpdateReCreate = "SuccessfulUpdatePodReCreate"
 	EventFailedUpdateReCreate     = "FailedUpdatePodReCreate"
 	EventPodsToDeleteNotFound     = "PodsToDeleteNotFound"
+	EventPreDownloadIgnored       = "ImagePreDownloadIgnored"
 	EventBrokenAnnotation         = "BrokenAnnotation"
 )

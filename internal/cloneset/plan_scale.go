@@ -60,17 +60,23 @@ type scaling struct {
 	surge              int
 }
 
-func scale(n numbers, c counts, excludeLeaving bool) scaling {
+// scaleRules choose between forms of the formulas.
+type scaleRules struct {
+	// excludeLeaving: leaving Pods do not count as existing. rollback: Pods may be taken back. noUpdateSurge: updates take
+	// no Pods above replicas.
+	excludeLeaving, rollback, noUpdateSurge bool
+}
+
+func scale(n numbers, c counts, rules scaleRules) scaling {
 	var s scaling
 	totalUnavailable := c.all.leaving + c.all.unavailable
-	oldDiff, newDiff := revisionDiffs(n, c)
 
 	surgeOld := 0
 	if n.maxSurge > 0 {
-		s.surge, surgeOld = surges(n, c, totalUnavailable, oldDiff, newDiff)
+		s.surge, surgeOld = surges(n, c, totalUnavailable, rules)
 	}
 	total, totalOld := c.all.total, c.old.total
-	if excludeLeaving {
+	if rules.excludeLeaving {
 		total, totalOld = c.all.active(), c.old.active()
 	}
 	if s.up = max(n.replicas+s.surge-total, 0); s.up > 0 {
@@ -84,7 +90,7 @@ func scale(n numbers, c counts, excludeLeaving bool) scaling {
 		// A Pod that is to go and does not work is no Pod that another one could be given up for.
 		s.deleteReadyLimit = max(n.maxUnavailable+(c.all.total-n.replicas)-totalUnavailable-c.all.specifiedDown, 0)
 	}
-	if !excludeLeaving {
+	if !rules.excludeLeaving {
 		// Leaving Pods are part of the total, but they are on their way already.
 		s.down = max(s.down-c.all.leaving, 0)
 		s.downOld = max(s.downOld-c.old.leaving, 0)
@@ -92,22 +98,54 @@ func scale(n numbers, c counts, excludeLeaving bool) scaling {
 	return s
 }
 
-// revisionDiffs are how many Pods are too many at old revisions and (negative) too few at the update revision.
-func revisionDiffs(n numbers, c counts) (oldDiff, newDiff int) {
-	return max(c.old.active()-n.partition, 0), min(c.new.active()-(n.replicas-n.partition), 0)
+// diffs are how many Pods are too many (positive) or too few at old revisions and at the update revision.
+type diffs struct{ old, new int }
+
+// differences leaves out too few old and too many new Pods, unless Pods are to be taken back.
+func differences(n numbers, c counts, rollback bool) diffs {
+	d := diffs{c.old.active() - n.partition, c.new.active() - (n.replicas - n.partition)}
+	if !rollback {
+		d.old, d.new = max(d.old, 0), min(d.new, 0)
+	}
+	return d
 }
 
-func surges(n numbers, c counts, totalUnavailable, oldDiff, newDiff int) (surge, surgeOld int) {
-	scaleSurge, updateSurge := 0, 0
+// updates is how many Pods to take to the update revision; negative: back to the current one.
+func (d diffs) updates() int {
+	if abs(d.old) <= abs(d.new) {
+		return d.old
+	}
+	return -d.new
+}
+
+// surge is how many Pods more the change of revisions wants meanwhile, and whether of the old revision.
+func (d diffs) surge() (n int, old bool) {
+	if d.old == 0 || d.new == 0 || (d.old > 0) == (d.new > 0) {
+		return 0, false
+	}
+	if abs(d.old) <= abs(d.new) {
+		return abs(d.old), d.old < 0
+	}
+	return abs(d.new), d.new > 0
+}
+
+func abs(n int) int { return max(n, -n) }
+
+func surges(n numbers, c counts, totalUnavailable int, rules scaleRules) (surge, surgeOld int) {
+	scaleSurge := 0
 	if c.all.specified > 0 {
 		scaleSurge = min(max(totalUnavailable+c.all.specified-n.maxUnavailable, 0), c.all.specified)
 	}
-	if oldDiff > 0 && newDiff < 0 {
-		updateSurge = min(oldDiff, -newDiff)
+	updateSurge, old := differences(n, c, rules.rollback).surge()
+	if rules.noUpdateSurge {
+		updateSurge = 0
 	}
 	surge = min(n.maxSurge, max(scaleSurge, updateSurge))
-	if scaleSurge >= updateSurge {
+	switch {
+	case scaleSurge >= updateSurge:
 		surgeOld = min(surge, max(scaleSurge-c.new.specified, 0))
+	case old:
+		surgeOld = surge
 	}
 	return surge, surgeOld
 }
@@ -116,10 +154,14 @@ func surges(n numbers, c counts, totalUnavailable, oldDiff, newDiff int) (surge,
 const nodesDelay = 100 * time.Millisecond
 
 // planScale fills in what changes the number of Pods.
-func (s *Snapshot) planScale(plan *Plan, n numbers, members []*member, now time.Time) {
+func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*member, changes *changes, now time.Time) {
 	s.planCancel(plan, n, members, now)
 	c := count(members, (*member).countsAsUpdated)
-	x := scale(n, c, s.Set.Spec.ScaleStrategy.ExcludePreparingDelete)
+	x := scale(n, c, scaleRules{
+		excludeLeaving: s.Set.Spec.ScaleStrategy.ExcludePreparingDelete, rollback: s.mayRollBack(),
+		// A surge that is no wider than what may be unavailable anyway would create Pods for nothing.
+		noUpdateSurge: n.maxUnavailable >= n.maxSurge && s.areInPlace(candidates, changes),
+	})
 
 	plan.CreateOld = min(x.upOld, x.upLimit)
 	plan.CreateNew = x.upLimit - plan.CreateOld

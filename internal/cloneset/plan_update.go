@@ -36,18 +36,21 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		return plan, nil
 	}
 	members := s.members(now)
-	candidates, wanted, err := s.candidates(n, members)
+	way := s.direction(n, members)
+	s.direct(members, way)
+	candidates, err := s.candidates(members, way)
 	if err != nil {
 		return nil, err
 	}
 	behind := s.planBehind(plan, members, now)
-	s.planRefresh(plan, members, s.unwanted(candidates, wanted), behind, now)
-	s.planScale(plan, n, members, now)
+	s.planRefresh(plan, members, way, s.unwanted(candidates, way.wanted), behind, now)
+	changes := newChanges(s, way.to)
+	s.planScale(plan, n, members, candidates, changes, now)
 	plan.Refresh = slices.DeleteFunc(plan.Refresh, func(r Refresh) bool {
 		return slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == r.Pod }) ||
 			slices.ContainsFunc(plan.Cancel, func(c PodPatch) bool { return c.Pod == r.Pod })
 	})
-	s.planUpdate(plan, n, members, s.due(plan, candidates, wanted), now)
+	s.planUpdate(plan, n, members, s.due(plan, candidates, way.wanted), way, changes, now)
 	for _, m := range members {
 		if after, ok := pods.AvailableAfter(m.Pod, s.Set.Spec.MinReadySeconds, now); ok {
 			plan.look(after)
@@ -56,12 +59,50 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	return plan, nil
 }
 
-// candidates are the outdated Pods in the order of updates, and how many of them the partition wants updated.
-func (s *Snapshot) candidates(n numbers, members []*member) ([]*member, int, error) {
+// direction is where Pods are taken.
+type direction struct {
+	to *appsv1.ControllerRevision
+	// wanted is how many Pods are to be taken there.
+	wanted int
+	// back: to the current revision, because the partition was raised.
+	back bool
+}
+
+// areInPlace says whether all candidates can be updated in place.
+func (s *Snapshot) areInPlace(candidates []*member, changes *changes) bool {
+	if len(candidates) == 0 || s.policy() != v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType {
+		return false
+	}
+	for _, m := range candidates {
+		change, err := changes.from(inplace.From(m.Pod))
+		if err != nil || change.CheckServed(m.Pod) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// mayRollBack says whether raising the partition takes Pods back.
+func (s *Snapshot) mayRollBack() bool {
+	return s.Options.PartitionRollback && s.Current != s.Update
+}
+
+func (s *Snapshot) direction(n numbers, members []*member) direction {
+	c := count(members, func(m *member) bool { return m.updated })
+	wanted := differences(n, c, s.mayRollBack()).updates()
+	if wanted < 0 {
+		return direction{to: s.Current, wanted: -wanted, back: true}
+	}
+	return direction{to: s.Update, wanted: wanted}
+}
+
+// candidates are the Pods that are not where they are taken, in the order of updates. Back to the current revision only
+// Pods of the update revision are taken.
+func (s *Snapshot) candidates(members []*member, way direction) ([]*member, error) {
 	index := make(map[*corev1.Pod]*member, len(members))
 	var list []*corev1.Pod
 	for _, m := range members {
-		if !m.updated && !m.leaving {
+		if !m.isAt(way.to) && !m.leaving && (m.updated || !way.back) {
 			index[m.Pod] = m
 			list = append(list, m.Pod)
 		}
@@ -70,7 +111,7 @@ func (s *Snapshot) candidates(n numbers, members []*member) ([]*member, int, err
 	if r := s.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		var err error
 		if list, err = rollout.SortByPriority(r.PriorityStrategy, list); err != nil {
-			return nil, 0, fmt.Errorf("spec.updateStrategy.rollingUpdate.priorityStrategy.%w", err)
+			return nil, fmt.Errorf("spec.updateStrategy.rollingUpdate.priorityStrategy.%w", err)
 		}
 		terms := make([]rollout.Term, len(r.ScatterStrategy))
 		for i, t := range r.ScatterStrategy {
@@ -83,8 +124,7 @@ func (s *Snapshot) candidates(n numbers, members []*member) ([]*member, int, err
 	for i, p := range list {
 		out[i] = index[p]
 	}
-	oldDiff, newDiff := revisionDiffs(n, count(members, func(m *member) bool { return m.updated }))
-	return out, min(oldDiff, -newDiff), nil
+	return out, nil
 }
 
 // due are the candidates that are to be updated now. Those whose update failed not long ago give way to others: one Pod
@@ -116,10 +156,10 @@ func (s *Snapshot) unwanted(candidates []*member, wanted int) map[*member]bool {
 	return out
 }
 
-func (s *Snapshot) planRefresh(plan *Plan, members []*member, unwanted, behind map[*member]bool, now time.Time) {
+func (s *Snapshot) planRefresh(plan *Plan, members []*member, way direction, unwanted, behind map[*member]bool, now time.Time) {
 	for _, m := range members {
 		step := inplace.Refresh{
-			Lifecycle: s.Set.Spec.Lifecycle, AtTarget: m.updated, Unwanted: unwanted[m], Now: now,
+			Lifecycle: s.Set.Spec.Lifecycle, AtTarget: m.isAt(way.to), Unwanted: unwanted[m], Now: now,
 			KeepInfeasible: s.isInPlaceOnly(), KeepResources: s.Postponed[m.UID] > 0, Behind: behind[m],
 		}.Step(m.Pod)
 		plan.look(step.RequeueAfter)
@@ -129,7 +169,7 @@ func (s *Snapshot) planRefresh(plan *Plan, members []*member, unwanted, behind m
 		if step.Due || len(step.Resize) > 0 {
 			r := Refresh{Pod: m.Pod, Step: step}
 			if !s.isInPlaceOnly() {
-				r.Instead = s.recreate(m, now).Recreate
+				r.Instead = s.recreate(m, way, now).Recreate
 			}
 			plan.Refresh = append(plan.Refresh, r)
 		}
@@ -147,8 +187,8 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 
 // planUpdate chooses within the budget. An available Pod costs one of it; so does a Pod of the update revision that is
 // not available, so that a revision that does not work stops after that many.
-func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, now time.Time) {
-	s.planInfeasible(plan, members, now)
+func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, way direction, changes *changes, now time.Time) {
+	s.planInfeasible(plan, members, way, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
 	}
@@ -157,12 +197,11 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, 
 	for _, m := range members {
 		if !m.available {
 			down++
-			if m.updated {
+			if m.isAt(way.to) {
 				downUpdated++
 			}
 		}
 	}
-	changes := newChanges(s)
 	for _, m := range wanted {
 		// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
 		if downUpdated >= budget && m.state != pub.LifecycleStatePreparingUpdate {
@@ -175,7 +214,7 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, 
 			down++
 		}
 		downUpdated++
-		if u, ok := s.update(m, changes, now); ok {
+		if u, ok := s.update(m, changes, way, now); ok {
 			plan.Update = append(plan.Update, u)
 		}
 	}
@@ -208,15 +247,15 @@ func (s *Snapshot) planBehind(plan *Plan, members []*member, now time.Time) map[
 
 // planInfeasible replaces the Pods whose nodes cannot give them what their update was to give them, or reports them where
 // Pods are not to be replaced. They are not available, and were taken down within the budget.
-func (s *Snapshot) planInfeasible(plan *Plan, members []*member, now time.Time) {
+func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, now time.Time) {
 	for _, m := range members {
 		why, infeasible := inplace.IsInfeasible(m.Pod)
 		switch {
-		case !infeasible || !m.updated || m.leaving:
+		case !infeasible || !m.isAt(way.to) || m.leaving:
 		case s.isInPlaceOnly():
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
 		case m.state == pub.LifecycleStateUpdating:
-			plan.Update = append(plan.Update, s.recreate(m, now))
+			plan.Update = append(plan.Update, s.recreate(m, way, now))
 		}
 	}
 }
@@ -226,14 +265,14 @@ func (s *Snapshot) isInPlaceOnly() bool {
 }
 
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
-func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, bool) {
+func (s *Snapshot) update(m *member, changes *changes, way direction, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
 	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
-		return s.recreate(m, now), true
+		return s.recreate(m, way, now), true
 	}
 	from := inplace.From(m.Pod)
-	if inplace.InGrace(m.Pod) && pods.SameRevision(from, s.Update.Name) {
-		withdrawn := inplace.Withdraw(m.Pod, target(s.Update.Name), s.Set.Spec.Lifecycle, now)
+	if inplace.InGrace(m.Pod) && pods.SameRevision(from, way.to.Name) {
+		withdrawn := inplace.Withdraw(m.Pod, target(way.to.Name), s.Set.Spec.Lifecycle, now)
 		return Update{Pod: m.Pod, Patches: []patch.Patch{withdrawn}}, true
 	}
 	change, err := changes.from(from)
@@ -244,7 +283,7 @@ func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, b
 		if policy == v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
 			return Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %w", m.Name, err)}, true
 		}
-		return s.recreate(m, now), true
+		return s.recreate(m, way, now), true
 	}
 	hook := lifecycle.InPlaceUpdate(s.Set.Spec.Lifecycle)
 	switch action := lifecycle.Start(m.Pod, m.state, s.Set.Spec.Lifecycle); action {
@@ -254,10 +293,10 @@ func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, b
 			grace = r.InPlaceUpdateStrategy.GracePeriodSeconds
 		}
 		u := Update{Pod: m.Pod, InPlace: &inplace.Update{
-			Target: target(s.Update.Name), Change: change, GraceSeconds: grace, Now: now,
+			Target: target(way.to.Name), Change: change, GraceSeconds: grace, Now: now,
 		}}
 		if policy != v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
-			u.Instead = s.recreate(m, now).Recreate
+			u.Instead = s.recreate(m, way, now).Recreate
 		}
 		return u, true
 	case lifecycle.Prepare, lifecycle.PrepareAgain:
@@ -270,9 +309,9 @@ func (s *Snapshot) update(m *member, changes *changes, now time.Time) (Update, b
 
 // recreate deletes the Pod; the next sync creates its successor. A hooked Pod is marked with the revision it makes room
 // for, so that the deletion can be taken back if that revision is withdrawn.
-func (s *Snapshot) recreate(m *member, now time.Time) Update {
+func (s *Snapshot) recreate(m *member, way direction, now time.Time) Update {
 	d := s.deletion(m, now, func(o *patch.Object) {
-		o.Label(pub.SpecifiedDeleteKey, "true").Annotation(pub.CloneSetRecreateRevisionKey, s.Update.Name)
+		o.Label(pub.SpecifiedDeleteKey, "true").Annotation(pub.CloneSetRecreateRevisionKey, way.to.Name)
 	})
 	return Update{Pod: m.Pod, Recreate: &d}
 }
@@ -288,9 +327,10 @@ func target(name string) inplace.Target {
 // errNoRevision is why a Pod of a revision that was deleted cannot be updated in place.
 var errNoRevision = errors.New("its revision does not exist any more")
 
-// changes compares revisions with the update revision, each once.
+// changes compares revisions with the one that Pods are taken to, each once.
 type changes struct {
 	snapshot *Snapshot
+	target   *appsv1.ControllerRevision
 	to       *corev1.PodTemplateSpec
 	toErr    error
 	known    map[string]comparison
@@ -301,7 +341,9 @@ type comparison struct {
 	err    error
 }
 
-func newChanges(s *Snapshot) *changes { return &changes{snapshot: s, known: map[string]comparison{}} }
+func newChanges(s *Snapshot, to *appsv1.ControllerRevision) *changes {
+	return &changes{snapshot: s, target: to, known: map[string]comparison{}}
+}
 
 func (c *changes) from(name string) (inplace.Change, error) {
 	if known, ok := c.known[name]; ok {
@@ -314,7 +356,7 @@ func (c *changes) from(name string) (inplace.Change, error) {
 
 func (c *changes) compare(name string) (inplace.Change, error) {
 	if c.to == nil && c.toErr == nil {
-		c.to, c.toErr = revision.Decode(c.snapshot.Update.Data.Raw)
+		c.to, c.toErr = revision.Decode(c.target.Data.Raw)
 	}
 	if c.toErr != nil {
 		return inplace.Change{}, c.toErr
@@ -327,7 +369,7 @@ func (c *changes) compare(name string) (inplace.Change, error) {
 	if err != nil {
 		return inplace.Change{}, err
 	}
-	if err := c.snapshot.checkClaims(r); err != nil {
+	if err := c.snapshot.checkClaims(r, c.target); err != nil {
 		return inplace.Change{}, err
 	}
 	change, err := inplace.Compare(from, c.to, c.snapshot.Can)
@@ -339,12 +381,12 @@ func (c *changes) compare(name string) (inplace.Change, error) {
 
 // checkClaims says why Pods of the revision cannot be updated in place although their templates allow it: the claims that
 // they were made with are other ones now.
-func (s *Snapshot) checkClaims(from *appsv1.ControllerRevision) error {
+func (s *Snapshot) checkClaims(from, to *appsv1.ControllerRevision) error {
 	if !s.Options.RecreateForClaims || s.isInPlaceOnly() {
 		return nil
 	}
 	was, hadHash := from.Annotations[pub.CloneSetVolumeClaimTemplateHashKey]
-	is, hasHash := s.Update.Annotations[pub.CloneSetVolumeClaimTemplateHashKey]
+	is, hasHash := to.Annotations[pub.CloneSetVolumeClaimTemplateHashKey]
 	if hadHash && hasHash && was != is {
 		return fmt.Errorf("volumeClaimTemplates changed since revision %s", from.Name)
 	}

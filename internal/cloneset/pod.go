@@ -1,6 +1,8 @@
 package cloneset
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +38,8 @@ func ownerReference(set *v1beta1.CloneSet) metav1.OwnerReference {
 }
 
 // newPod makes the Pod of that id from a revision's template. All but the template is as the set says now.
-func newPod(set *v1beta1.CloneSet, r *appsv1.ControllerRevision, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
+func newPod(set *v1beta1.CloneSet, r *appsv1.ControllerRevision, made blueprint, id string, now time.Time) *corev1.Pod {
+	template := made.template
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            set.Name + "-" + id,
@@ -60,19 +63,19 @@ func newPod(set *v1beta1.CloneSet, r *appsv1.ControllerRevision, template *corev
 			p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: gate})
 		}
 	}
-	p.Spec.Volumes = withClaims(set, p.Spec.Volumes, id)
+	p.Spec.Volumes = withClaims(set, made.claims, p.Spec.Volumes, id)
 	return p
 }
 
 // withClaims puts the volumes of the claims first, in the order of the claim templates. They replace namesakes.
-func withClaims(set *v1beta1.CloneSet, volumes []corev1.Volume, id string) []corev1.Volume {
-	if len(set.Spec.VolumeClaimTemplates) == 0 {
+func withClaims(set *v1beta1.CloneSet, templates []corev1.PersistentVolumeClaim, volumes []corev1.Volume, id string) []corev1.Volume {
+	if len(templates) == 0 {
 		return volumes
 	}
 	var out []corev1.Volume
 	taken := map[string]bool{}
-	for i := range set.Spec.VolumeClaimTemplates {
-		name := set.Spec.VolumeClaimTemplates[i].Name
+	for i := range templates {
+		name := templates[i].Name
 		taken[name] = true
 		out = append(out, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, name, id)},
@@ -91,10 +94,10 @@ func claimName(set *v1beta1.CloneSet, template, id string) string {
 }
 
 // newClaims makes the claims of the Pod of that id.
-func newClaims(set *v1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
-	claims := make([]*corev1.PersistentVolumeClaim, len(set.Spec.VolumeClaimTemplates))
-	for i := range set.Spec.VolumeClaimTemplates {
-		template := &set.Spec.VolumeClaimTemplates[i]
+func newClaims(set *v1beta1.CloneSet, templates []corev1.PersistentVolumeClaim, id string) []*corev1.PersistentVolumeClaim {
+	claims := make([]*corev1.PersistentVolumeClaim, len(templates))
+	for i := range templates {
+		template := &templates[i]
 		labels := map[string]string{}
 		maps.Copy(labels, template.Labels)
 		maps.Copy(labels, set.Spec.Selector.MatchLabels)
@@ -139,12 +142,19 @@ func isID(text string) bool {
 }
 
 // revisionOwner is what the history needs to know of the set.
-func revisionOwner(set *v1beta1.CloneSet, claimsHash string) revision.Owner {
+func revisionOwner(set *v1beta1.CloneSet, claimsHash string) (revision.Owner, error) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, set.Annotations)
 	annotations[pub.CloneSetVolumeClaimTemplateHashKey] = claimsHash
+	if len(set.Spec.VolumeClaimTemplates) > 0 {
+		raw, err := json.Marshal(set.Spec.VolumeClaimTemplates)
+		if err != nil {
+			return revision.Owner{}, fmt.Errorf("encoding volumeClaimTemplates: %w", err)
+		}
+		annotations[pub.CloneSetVolumeClaimTemplatesKey] = string(raw)
+	}
 	return revision.Owner{
 		Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
 		Labels: set.Spec.Template.Labels, Annotations: annotations,
-	}
+	}, nil
 }

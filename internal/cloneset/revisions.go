@@ -24,7 +24,7 @@ func (c *Controller) resolveRevisions(ctx context.Context, s *Snapshot, claimsHa
 	if err != nil {
 		return err
 	}
-	found := revision.Find(s.Revisions, data)
+	found := s.findRevision(data)
 	switch {
 	case found == nil:
 		err = c.createRevision(ctx, s, data, claimsHash)
@@ -49,13 +49,36 @@ func (c *Controller) resolveRevisions(ctx context.Context, s *Snapshot, claimsHa
 	return nil
 }
 
+// findRevision prefers, of several revisions that mean the same, the one that the Pods are known by.
+func (s *Snapshot) findRevision(data []byte) *appsv1.ControllerRevision {
+	found := revision.Find(s.Revisions, data)
+	if found == nil {
+		return nil
+	}
+	for _, name := range []string{s.Set.Status.UpdateRevision, s.Set.Status.CurrentRevision} {
+		if found.Name == name {
+			return found
+		}
+		for _, r := range s.Revisions {
+			if r.Name == name && revision.Equal(r.Data.Raw, data) {
+				return r
+			}
+		}
+	}
+	return found
+}
+
 // createRevision counts up the collisions until the name is free, or is held by a revision that means the same.
 func (c *Controller) createRevision(ctx context.Context, s *Snapshot, data []byte, claimsHash string) error {
 	number, err := revision.NextNumber(s.Revisions)
 	if err != nil {
 		return err
 	}
-	r := revision.New(revisionOwner(s.Set, claimsHash), data, number, s.CollisionCount)
+	owner, err := revisionOwner(s.Set, claimsHash)
+	if err != nil {
+		return err
+	}
+	r := revision.New(owner, data, number, s.CollisionCount)
 	for {
 		r.Name = revision.Name(s.Set.Name, revision.Hash(data, s.CollisionCount))
 		created, err := c.writer.CreateRevision(ctx, s.Set.UID, r)

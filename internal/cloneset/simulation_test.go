@@ -118,6 +118,8 @@ func newSimulation(seed uint64) *simulation {
 		hostile: seed%2 == 1, crashes: seed%3 == 0, faults: true,
 		bounds: bounds{updated: map[string]int{}},
 	}
+	s.options = Options{PartitionRollback: seed%5 == 0, RecreateForClaims: seed%7 == 0}
+	s.restart()
 	s.before, s.after, s.reading = s.refuseAtRandom, s.loseAtRandom, func(string, string) error {
 		if s.faults && s.chance(20) {
 			return io.ErrUnexpectedEOF
@@ -442,6 +444,8 @@ func (s *simulation) checkEnd() {
 		s.fail("%d Pods do not work, but only %d are old", s.broken(), old)
 	case !frozen && old > n.partition && s.broken() == 0:
 		s.fail("%d Pods are at old revisions, the partition is %d", old, n.partition)
+	case !frozen && s.options.PartitionRollback && status.CurrentRevision != status.UpdateRevision && old < n.partition && s.broken() == 0:
+		s.fail("%d Pods are at old revisions, the partition that takes Pods back is %d", old, n.partition)
 	case status.ObservedGeneration != set.Generation || int(status.AvailableReplicas) != s.available() || int(status.UpdatedReplicas) != len(s.active())-old:
 		s.fail("the status is wrong")
 	case s.isFailing():

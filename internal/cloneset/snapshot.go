@@ -67,6 +67,8 @@ type member struct {
 	specified bool
 	// withdrawn: it leaves to make room for a revision that is not wanted any more.
 	withdrawn bool
+	// back: Pods are being taken back to the current revision.
+	back bool
 }
 
 func (s *Snapshot) members(now time.Time) []*member {
@@ -81,17 +83,32 @@ func (s *Snapshot) members(now time.Time) []*member {
 			specified: pods.IsSpecifiedDelete(p) || named.Has(p.Name),
 		}
 		m.leaving = m.state == pub.LifecycleStatePreparingDelete
-		if _, recreated := p.Annotations[pub.CloneSetRecreateRevisionKey]; recreated && m.updated && !named.Has(p.Name) {
-			m.specified, m.withdrawn = false, true
-		}
 		list = append(list, m)
 	}
 	return list
 }
 
-// countsAsUpdated is for scaling: a Pod that prepares for its update is as good as updated.
+// direct notes which way the set is going, and takes back deletions that made room for the other way.
+func (s *Snapshot) direct(members []*member, d direction) {
+	named := sets.New(s.Set.Spec.ScaleStrategy.PodsToDelete...)
+	for _, m := range members {
+		m.back = d.back
+		_, recreated := m.Annotations[pub.CloneSetRecreateRevisionKey]
+		if recreated && m.isAt(d.to) && !named.Has(m.Name) {
+			m.specified, m.withdrawn = false, true
+		}
+	}
+}
+
+func (m *member) isAt(r *appsv1.ControllerRevision) bool { return pods.AtRevision(m.Pod, r.Name) }
+
+// countsAsUpdated is for scaling: a Pod that prepares for its update is as good as updated, and one that prepares for the
+// way back is not updated any more.
 func (m *member) countsAsUpdated() bool {
-	return m.updated || m.state == pub.LifecycleStatePreparingUpdate
+	if m.state == pub.LifecycleStatePreparingUpdate {
+		return !m.back
+	}
+	return m.updated
 }
 
 func unwrap(list []*member) []*corev1.Pod {

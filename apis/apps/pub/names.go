@@ -21,6 +21,10 @@ const (
 	// CloneSetVolumeClaimTemplateHashKey is the ControllerRevision annotation that holds the hash of the claim
 	// templates that were in force when the revision last became the update revision; empty without any.
 	CloneSetVolumeClaimTemplateHashKey = "kruise.io/cloneset-volumeclaimtemplate-hash"
+	// CloneSetVolumeClaimTemplatesKey is the annotation of a ControllerRevision with the volumeClaimTemplates that the
+	// CloneSet had then, as JSON: Pods that are made from it later may need some that are gone by then. Other
+	// implementations neither write nor read it.
+	CloneSetVolumeClaimTemplatesKey = "apps.kruise.io/cloneset-volume-claim-templates"
 	// CloneSetRecreateRevisionKey is the annotation of a Pod that drains before it is recreated: the revision that
 	// it has to make room for. It tells our own specified-delete label from a user's.
 	CloneSetRecreateRevisionKey = "apps.kruise.io/cloneset-recreate-revision"

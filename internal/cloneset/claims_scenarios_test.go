@@ -1,0 +1,152 @@
+package cloneset
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+)
+
+func reuse(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.EnablePVCReuse = true }
+
+func (f *fixture) claim(name string) object {
+	f.Helper()
+	c := f.objects[resourceClaims][namespace+"/"+name]
+	require.NotNil(f, c, name)
+	return c
+}
+
+func TestScenarios77And78AReleasedPodTakesItsClaimAlong(t *testing.T) {
+	for name, edits := range map[string][]edit{"77 without reuse": {claimTemplate}, "78 with reuse": {claimTemplate, reuse}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(2, edits...)
+			released := f.names()[0]
+			f.model.edit(released, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+			f.rest()
+			require.Len(t, f.active(), 2)
+			require.NotContains(t, f.names(), released)
+			owner := metav1.GetControllerOf(f.claim("data-" + released))
+			require.Equal(t, "Pod", owner.Kind)
+			require.Equal(t, released, owner.Name)
+			// Taken back, the claim comes back with it.
+			f.model.edit(released, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			f.pass()
+			f.pass()
+			if f.objects[resourcePods][namespace+"/"+released] != nil && f.objects[resourceClaims][namespace+"/data-"+released] != nil {
+				require.True(t, metav1.IsControlledBy(f.claim("data-"+released), f.set()))
+			}
+			f.rest()
+			require.Len(t, f.active(), 2)
+		})
+	}
+}
+
+func TestScenario79AnIDWithAStuckClaimIsPassedBy(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, reuse, func(s *v1beta1.CloneSet) {
+		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "logs"}})
+	})
+	lost := f.names()[0]
+	stuck := f.claim("logs-" + lost).DeepCopyObject().(object)
+	stuck.SetFinalizers([]string{"hold/on"})
+	stuck.SetDeletionTimestamp(&metav1.Time{Time: f.clock.Now()})
+	f.put(resourceClaims, stuck)
+	f.remove(resourcePods, namespace+"/"+lost)
+	f.rest()
+	require.Len(t, f.active(), 2)
+	require.NotContains(t, f.names(), lost, "another id is taken at once")
+	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+func TestScenario80OtherClaimsAloneRecreateNothing(t *testing.T) {
+	bigger := func(s *v1beta1.CloneSet) { s.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To("big") }
+	for name, recreates := range map[string]bool{"off": false, "on": true} {
+		t.Run("the option is "+name, func(t *testing.T) {
+			f := newFixture(t)
+			f.options.RecreateForClaims = recreates
+			f.restart()
+			f.start(2, claimTemplate, inPlace)
+			names := f.names()
+			f.edit(image("b"), bigger)
+			f.rest()
+			require.Equal(t, "2b", f.images())
+			if recreates {
+				require.NotEqual(t, names, f.names())
+				return
+			}
+			require.Equal(t, names, f.names())
+			class := func(pod string) *string {
+				return f.claim("data-" + pod).(*corev1.PersistentVolumeClaim).Spec.StorageClassName
+			}
+			require.Nil(t, class(names[0]))
+			f.edit(replicas(3))
+			f.rest()
+			for _, n := range f.names() {
+				if n != names[0] && n != names[1] {
+					require.Equal(t, "big", *class(n))
+				}
+			}
+		})
+	}
+}
+
+func TestAPlaceWaitsForItsTerminatingHolderAMinuteAtMost(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, reuse)
+	lost := f.names()[0]
+	f.model.edit(lost, func(p *corev1.Pod) { p.Finalizers = []string{"hold/on"} })
+	f.deletePod(lost)
+	f.live(30 * time.Second)
+	require.Len(t, f.active(), 1)
+	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+	f.live(31 * time.Second)
+	require.Len(t, f.active(), 2)
+	require.NotContains(t, f.names(), lost)
+}
+
+// Trap: claims that a new revision does not have any more are still those of the Pods that stay at the old one.
+func TestTrap11ATemplateOfClaimsThatWentWithTheImage(t *testing.T) {
+	without := func(s *v1beta1.CloneSet) { s.Spec.VolumeClaimTemplates = nil }
+	mounted := func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Volumes = nil
+		s.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	}
+	unmounted := func(s *v1beta1.CloneSet) { s.Spec.Template.Spec.Containers[0].VolumeMounts = nil }
+	t.Run("is a recreation", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate, mounted, inPlace)
+		names := f.names()
+		f.edit(without, unmounted, image("b"))
+		f.rest()
+		require.Equal(t, "2b", f.images())
+		for _, name := range names {
+			require.NotContains(t, f.names(), name)
+		}
+	})
+	t.Run("leaves old Pods their claims", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate, mounted)
+		f.edit(without, unmounted, image("b"), partition("2"))
+		f.rest()
+		require.Equal(t, "2a", f.images())
+		f.deletePod(f.names()[0])
+		f.rest()
+		require.Equal(t, "2a", f.images())
+		for _, p := range f.active() {
+			var claims []string
+			for _, v := range p.Spec.Volumes {
+				if v.PersistentVolumeClaim != nil {
+					claims = append(claims, v.PersistentVolumeClaim.ClaimName)
+				}
+			}
+			require.Equal(t, []string{"data-" + p.Name}, claims, "every mount has its volume")
+			f.claim("data-" + p.Name)
+		}
+	})
+}

@@ -1,0 +1,518 @@
+package cloneset
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Ways in which controllers of this kind are known to have gone wrong. The other traps are among the scenarios.
+
+func TestTrap1TheSurgeStaysWideToTheEnd(t *testing.T) {
+	f := newFixture(t)
+	f.start(198, unavailable("0"), surge("25%"))
+	f.edit(image("b"))
+	var waves []int
+	for range 100 {
+		before := f.writes["create pods"]
+		f.pass()
+		if n := f.writes["create pods"] - before; n > 0 {
+			waves = append(waves, n)
+		}
+	}
+	require.Equal(t, []int{50, 50, 50, 48}, waves)
+	require.Equal(t, "198b", f.images())
+	require.Equal(t, 198+50, f.most)
+	require.GreaterOrEqual(t, f.fewest, 198)
+}
+
+func TestTrap2AnUpdateInPlaceNeedsNoSurge(t *testing.T) {
+	f := newFixture(t)
+	f.start(100, inPlace, surge("5%"), unavailable("10%"))
+	created, deleted := f.writes["create pods"], f.writes["delete pods"]
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "100b", f.images())
+	require.Equal(t, created, f.writes["create pods"])
+	require.Equal(t, deleted, f.writes["delete pods"])
+	require.GreaterOrEqual(t, f.fewest, 90)
+}
+
+func TestTrap4OnlyTheBadPodGoesWhenTheTemplateIsSetBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, surge("50%"), unavailable("10%"))
+	good := f.names()[0]
+	f.edit(image("broken"))
+	f.rest()
+	require.Equal(t, "1a1broken", f.images())
+	f.edit(image("a"))
+	f.rest()
+	require.Equal(t, []string{good}, f.names())
+	require.Equal(t, 1, f.fewest)
+}
+
+func TestTrap5APercentageFollowsTheReplicas(t *testing.T) {
+	f := newFixture(t)
+	f.start(10, partition("50%"), unavailable("100%"))
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "5a5b", f.images())
+	f.edit(replicas(20))
+	f.rest()
+	require.Equal(t, "10a10b", f.images())
+}
+
+func TestTrap6IntegersAreAsGoodAsPercentages(t *testing.T) {
+	f := newFixture(t)
+	f.start(10, surge("5"), unavailable("0"))
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "10b", f.images())
+	require.GreaterOrEqual(t, f.fewest, 10)
+	require.Equal(t, 15, f.most)
+}
+
+func TestTrap7AGateIsAlwaysAnswered(t *testing.T) {
+	policy := func(p v1beta1.CloneSetPodUpdatePolicyType) edit {
+		return rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.PodUpdatePolicy = p })
+	}
+	for name, e := range map[string]edit{
+		"ReCreate":    policy(v1beta1.ReCreateCloneSetPodUpdatePolicyType),
+		"InPlaceOnly": policy(v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType),
+		"paused":      paused(true),
+		"OnDelete": func(s *v1beta1.CloneSet) {
+			s.Spec.UpdateStrategy = v1beta1.CloneSetUpdateStrategy{Type: v1beta1.OnDeleteCloneSetUpdateStrategyType}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, e)
+			require.Equal(t, 3, f.available())
+			// Somebody closes one, such as a process that died before it went on.
+			f.model.edit(f.names()[0], func(p *corev1.Pod) {
+				pods.Condition(p, pub.InPlaceUpdateReady).Status = corev1.ConditionFalse
+			})
+			f.rest()
+			require.Equal(t, 3, f.available())
+		})
+	}
+}
+
+func TestTrap10AFieldThatIsNewerThanOurTypesSurvives(t *testing.T) {
+	// Only a patch that names nothing else leaves unknown fields alone; a patch is all that is ever sent.
+	f := newFixture(t)
+	f.start(2, inPlace)
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "2b", f.images())
+	for verb := range f.writes {
+		require.NotContains(t, verb, "update")
+	}
+}
+
+func TestTrap12AnEvictedPodIsReplacedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.model.edit(f.names()[0], func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" })
+	f.pass()
+	require.Len(t, f.active(), 3)
+	require.Len(t, f.podList(), 4, "the evicted Pod stays for those who want to know why")
+}
+
+func TestTrap14RevisionsThatAreOddAreNoReasonToFlipFlop(t *testing.T) {
+	twin := func(f *fixture, change func(*appsv1.ControllerRevision)) {
+		for _, o := range f.objects[resourceRevisions] {
+			r := o.DeepCopyObject().(*appsv1.ControllerRevision)
+			r.Name, r.UID = setName+"-54321", "twin"
+			change(r)
+			f.put(resourceRevisions, r)
+			return
+		}
+	}
+	for name, change := range map[string]func(*appsv1.ControllerRevision){
+		"an equal twin":              func(*appsv1.ControllerRevision) {},
+		"an equal, newer twin":       func(r *appsv1.ControllerRevision) { r.Revision++ },
+		"one without annotations":    func(r *appsv1.ControllerRevision) { r.Annotations = nil },
+		"one that is no template":    func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte(`{"spec":7}`) },
+		"one that is no JSON":        func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte(`{`) },
+		"one without data":           func(r *appsv1.ControllerRevision) { r.Data.Raw = nil },
+		"one that belongs to nobody": func(r *appsv1.ControllerRevision) { r.OwnerReferences = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(2)
+			names := f.names()
+			twin(f, change)
+			f.rest()
+			before := f.total()
+			f.live(time.Hour)
+			require.Equal(t, before, f.total(), "stable")
+			require.Equal(t, names, f.names())
+			f.edit(image("b"))
+			f.rest()
+			require.Equal(t, "2b", f.images())
+			f.edit(image("a"))
+			f.rest()
+			require.Equal(t, "2a", f.images())
+			before = f.total()
+			f.live(time.Hour)
+			require.Equal(t, before, f.total(), "stable")
+		})
+	}
+}
+
+func TestTrap15AnAutoscalerInTheMiddleOfARollout(t *testing.T) {
+	for _, edits := range [][]edit{nil, {paused(true)}, {partition("50%")}, {inPlace}, {inPlace, partition("2"), surge("1")}} {
+		f := newFixture(t)
+		f.start(6, edits...)
+		f.edit(image("b"), replicas(9))
+		for _, n := range []int32{8, 12, 3, 7} {
+			f.pass()
+			f.edit(replicas(n))
+			f.pass()
+		}
+		f.rest()
+		require.Len(t, f.active(), 7)
+		require.Equal(t, 7, f.available())
+		if edits == nil {
+			require.Equal(t, "7b", f.images())
+		}
+	}
+}
+
+func TestScenario10LongNamesGetAShortLabel(t *testing.T) {
+	const long = "a-name-of-sixty-characters-that-leaves-no-room-for-any-hash-"
+	f := newFixture(t)
+	f.create(1)
+	set := f.set().DeepCopy()
+	f.remove(resourceSets, namespace+"/"+setName)
+	set.Name = long + "x"
+	f.put(resourceSets, set)
+	f.show(len(f.history))
+	_, err := f.controller.sync(t.Context(), metaName(set))
+	require.NoError(t, err)
+	require.Len(t, f.podList(), 1)
+	p := f.podList()[0]
+	require.Equal(t, p.Labels[pub.PodTemplateHashKey], p.Labels[pub.ControllerRevisionHashKey])
+	require.LessOrEqual(t, len(p.Labels[pub.ControllerRevisionHashKey]), 63)
+}
+
+func TestScenario16TheOldGroupIsCutToThePartitionFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, inPlace, unavailable("2"))
+	f.edit(image("broken"))
+	f.rest()
+	require.Equal(t, "2a2broken", f.images())
+	f.edit(replicas(3))
+	f.rest()
+	require.Equal(t, "1a2broken", f.images())
+}
+
+func TestScenario26ADrainingPodIsNotHeldUpByThrottling(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, preDelete, func(s *v1beta1.CloneSet) {
+		s.Spec.ScaleStrategy.ExcludePreparingDelete = true
+		s.Spec.ScaleStrategy.MaxUnavailable = intOf("1")
+	})
+	x := f.names()[0]
+	f.markDelete(x)
+	f.rest()
+	require.Equal(t, []string{x}, f.inState(pub.LifecycleStatePreparingDelete))
+	f.release(x)
+	f.rest()
+	require.Len(t, f.active(), 3)
+	require.NotContains(t, f.names(), x)
+}
+
+func TestScenario27AQuotaDoesNotHoldUpADeletion(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("3"))
+	f.deletePod(f.names()[0])
+	x := f.names()[0]
+	f.markDelete(x)
+	f.refuse("create", resourcePods, nil)
+	f.live(time.Minute)
+	require.NotContains(t, f.names(), x)
+	require.Len(t, f.active(), 1)
+}
+
+func TestScenarios35And36ADrainingPodMayBeReplacedBeforeItGoes(t *testing.T) {
+	for name, excluded := range map[string]bool{"35 excluded": true, "36 counted": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, preDelete, func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.ExcludePreparingDelete = excluded })
+			x := f.names()[0]
+			f.markDelete(x)
+			f.rest()
+			require.Equal(t, []string{x}, f.inState(pub.LifecycleStatePreparingDelete))
+			if excluded {
+				require.Len(t, f.active(), 4)
+			} else {
+				require.Len(t, f.active(), 3)
+				require.EqualValues(t, 3, f.set().Status.Replicas)
+				require.EqualValues(t, 2, f.set().Status.AvailableReplicas)
+			}
+			f.release(x)
+			f.rest()
+			require.Len(t, f.active(), 3)
+			require.NotContains(t, f.names(), x)
+		})
+	}
+}
+
+func TestScenario39APodThatWasCutOffIsNotTakenBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, preDelete, func(s *v1beta1.CloneSet) { s.Spec.Lifecycle.PreDelete.MarkPodNotReady = true })
+	f.edit(replicas(3))
+	f.rest()
+	held := f.inState(pub.LifecycleStatePreparingDelete)
+	require.Len(t, held, 2)
+	f.edit(replicas(5))
+	f.rest()
+	require.Equal(t, held, f.inState(pub.LifecycleStatePreparingDelete))
+	for _, name := range held {
+		f.release(name)
+	}
+	f.rest()
+	require.Len(t, f.active(), 5)
+	for _, name := range held {
+		require.NotContains(t, f.names(), name)
+	}
+}
+
+func TestScenario40ASetThatIsDeletedDoesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, preDelete)
+	f.apply(func(s *v1beta1.CloneSet) {
+		s.Finalizers = []string{"foregroundDeletion"}
+		s.DeletionTimestamp = &metav1.Time{Time: f.clock.Now()}
+	})
+	// What the garbage collector does.
+	for _, name := range f.names() {
+		f.deletePod(name)
+	}
+	before := f.total()
+	f.rest()
+	require.Equal(t, before, f.total())
+	require.Empty(t, f.podList())
+}
+
+func TestTheGarbageCollectorIsNotGivenNewPods(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	f.before = func(verb, resource, name string) error {
+		if verb == "create" {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+				Message: "the namespace is being terminated", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}}}
+		}
+		return nil
+	}
+	f.deletePod(f.names()[0])
+	events := len(f.events)
+	f.live(time.Minute)
+	require.Len(t, f.events, events, "that a namespace goes is nothing to report")
+	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+func TestPartitionRollback(t *testing.T) {
+	start := func(on bool) *fixture {
+		f := newFixture(t)
+		f.options.PartitionRollback = on
+		f.restart()
+		f.start(5, partition("2"), unavailable("2"), inPlace)
+		f.edit(image("b"))
+		f.rest()
+		require.Equal(t, "2a3b", f.images())
+		f.watch()
+		f.edit(partition("4"))
+		f.rest()
+		return f
+	}
+	require.Equal(t, "2a3b", start(false).images(), "off: raising the partition takes nothing back")
+	f := start(true)
+	require.Equal(t, "4a1b", f.images())
+	require.GreaterOrEqual(t, f.fewest, 3)
+	f.edit(partition("0"))
+	f.rest()
+	require.Equal(t, "5b", f.images())
+}
+
+// conflictOnce is somebody else's write in between.
+func conflictOnce(f *fixture, verb, resource string) {
+	done := false
+	f.before = func(v, r, name string) error {
+		if v == verb && r == resource && !done {
+			done = true
+			return apierrors.NewConflict(schema.GroupResource{Resource: r}, name, errors.New("changed"))
+		}
+		return nil
+	}
+}
+
+func TestTrap8AConflictIsNoFailure(t *testing.T) {
+	for _, verb := range []string{"patch", "patch/status", "delete"} {
+		t.Run(verb, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, inPlace)
+			conflictOnce(f, verb, resourcePods)
+			f.edit(image("b"))
+			f.live(time.Minute)
+			require.Equal(t, "3b", f.images())
+			require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
+			for _, event := range f.events {
+				require.NotContains(t, event, "Failed")
+			}
+		})
+	}
+}
+
+func TestAResizeThatNoNodeCanGive(t *testing.T) {
+	for policy, want := range map[v1beta1.CloneSetPodUpdatePolicyType]string{
+		v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType: "replaced",
+		v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType:       "kept",
+	} {
+		t.Run(want, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, unavailable("1"), cpu("1"), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.PodUpdatePolicy = policy }))
+			names := f.names()
+			f.edit(cpu("200"))
+			f.live(10 * time.Second)
+			f.edit(cpu("3"))
+			f.live(10 * time.Minute)
+			require.Equal(t, 3, f.available())
+			for _, p := range f.active() {
+				require.Equal(t, "3", p.Spec.Containers[0].Resources.Limits.Cpu().String())
+			}
+			if want == "kept" {
+				require.Equal(t, names, f.names())
+			}
+		})
+	}
+	t.Run("43 the Pod stays available where it must stay", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(1, unavailable("1"), cpu("1"), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+			r.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
+		}))
+		name := f.names()[0]
+		f.edit(cpu("200"))
+		f.live(time.Minute)
+		require.Equal(t, []string{name}, f.names())
+		require.Equal(t, 1, f.available())
+		failed := f.conditionOf(v1beta1.CloneSetConditionFailedUpdate)
+		require.Equal(t, corev1.ConditionTrue, failed.Status)
+		require.Contains(t, failed.Message, "not enough cpu")
+		before := f.total()
+		f.live(time.Hour)
+		require.Equal(t, before, f.total())
+		f.edit(cpu("2"))
+		f.live(time.Minute)
+		require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
+	})
+	t.Run("a refusal by the API server replaces the Pod too", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, unavailable("1"), cpu("1"), inPlace)
+		names := f.names()
+		f.refuse("patch/resize", resourcePods, nil)
+		f.edit(cpu("2"))
+		f.live(time.Minute)
+		require.Len(t, f.active(), 2)
+		require.Equal(t, 2, f.available())
+		for _, name := range names {
+			require.NotContains(t, f.names(), name)
+		}
+		require.GreaterOrEqual(t, f.fewest, 1)
+	})
+}
+
+func intOf(text string) *intstr.IntOrString { return ptr.To(intstr.Parse(text)) }
+
+func quantity(text string) resource.Quantity { return resource.MustParse(text) }
+
+func metaName(o metav1.Object) cache.ObjectName { return cache.MetaObjectToName(o) }
+
+func cpu(limit string) edit {
+	return func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: quantity("500m")},
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: quantity(limit)},
+		}
+	}
+}
+
+func TestInPlaceScenario18APodOfALostRevisionIsRecreated(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, inPlace)
+	names := f.names()
+	for _, name := range names {
+		f.model.edit(name, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
+	}
+	f.edit(image("b"))
+	f.rest()
+	require.Equal(t, "2b", f.images())
+	for _, name := range names {
+		require.NotContains(t, f.names(), name)
+	}
+}
+
+func TestInPlaceScenario17AnImpossibleChangeNamesThePod(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+		r.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
+	}))
+	f.edit(func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
+	})
+	f.rest()
+	require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Message, f.names()[0])
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+}
+
+func TestInPlaceScenario63OnePodTakesTwoWrites(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	require.Equal(t, 1, f.writes["create pods"])
+	require.Equal(t, 1, f.writes["patch/status pods"])
+	require.Zero(t, f.writes["patch pods"])
+}
+
+func TestOneEventSaysThatPreDownloadHasNoEffect(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, inPlace, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+		r.InPlaceUpdateStrategy = &pub.InPlaceUpdateStrategy{ImagePreDownloadParallelism: intOf("2")}
+	}))
+	f.edit(image("b"))
+	f.rest()
+	f.edit(image("c"))
+	f.rest()
+	n := 0
+	for _, event := range f.events {
+		if event == fmt.Sprintf("Warning %s %s", EventPreDownloadIgnored, preDownloadIgnored) {
+			n++
+		}
+	}
+	require.Equal(t, 1, n, f.events)
+	g := newFixture(t)
+	g.start(1, func(s *v1beta1.CloneSet) {
+		s.Annotations = map[string]string{pub.ImagePreDownloadParallelismKey: "2"}
+	})
+	require.Contains(t, fmt.Sprint(g.events), EventPreDownloadIgnored)
+	h := newFixture(t)
+	h.start(1)
+	require.NotContains(t, fmt.Sprint(h.events), EventPreDownloadIgnored)
+}
