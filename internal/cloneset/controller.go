@@ -77,8 +77,9 @@ func newController(env *app.Env, options Options) (*Controller, error) {
 	}
 	c.writer = &kube.Writer{
 		Client: env.Kube, Gate: c.gate,
-		Pods: c.pods.GetStore(), Claims: c.claims.GetStore(), Revisions: c.revisions.GetStore(),
+		Pods: c.pods.GetStore(), Claims: c.claims.GetStore(), Revisions: c.revisions.GetStore(), Wrote: c.metrics.wrote,
 	}
+	env.Metrics.MustRegister(newProgress(c.sets.GetStore()))
 	return c, nil
 }
 
@@ -109,7 +110,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		c.metrics.syncs.WithLabelValues("waiting").Inc()
 		return 0, kube.Waiting(gateDelay)
 	}
+	start := c.env.Clock.Now()
 	again, err := c.syncSet(ctx, cached)
+	c.metrics.duration.Observe(c.env.Clock.Since(start).Seconds())
 	c.forgetIfGone(key, cached.UID)
 	switch {
 	case err != nil && isPassing(err):
@@ -242,6 +245,7 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(set), err)
 	}
 	c.gate.Wrote(set.UID, c.sets.GetStore(), patched.ResourceVersion)
+	c.metrics.wrote("CloneSet", "status")
 	return nil
 }
 
@@ -296,6 +300,7 @@ func (c *Controller) trimPodsToDelete(ctx context.Context, s *Snapshot) (more bo
 		return false, fmt.Errorf("trimming podsToDelete of %s: %w", cache.MetaObjectToName(s.Set), err)
 	}
 	c.gate.Wrote(s.Set.UID, c.sets.GetStore(), patched.ResourceVersion)
+	c.metrics.wrote("CloneSet", "patch")
 	for _, name := range names {
 		if !there.Has(name) && !c.memory.wasNamed(s.Set.UID, name) {
 			c.env.Recorder.Eventf(s.Set, corev1.EventTypeWarning, EventPodsToDeleteNotFound,

@@ -26,6 +26,14 @@ type Writer struct {
 	Gate   *Gate
 	// Pods, Claims and Revisions are the stores of the informers that will show the writes.
 	Pods, Claims, Revisions Store
+	// Wrote is told of every write that succeeded; may be nil.
+	Wrote func(kind, verb string)
+}
+
+func (w *Writer) wrote(kind, verb string) {
+	if w.Wrote != nil {
+		w.Wrote(kind, verb)
+	}
 }
 
 // writable is what the typed clients have in common.
@@ -38,12 +46,12 @@ type writable[T metav1.Object] interface {
 
 // CreatePod creates a Pod of the owner.
 func (w *Writer) CreatePod(ctx context.Context, owner types.UID, p *corev1.Pod) (*corev1.Pod, error) {
-	return create(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
+	return create(ctx, w, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
 }
 
 // PatchPod patches a Pod and returns it as it is then.
 func (w *Writer) PatchPod(ctx context.Context, owner types.UID, p *corev1.Pod, change patch.Patch) (*corev1.Pod, error) {
-	return send(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, change, "Pod")
+	return send(ctx, w, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, change, "Pod")
 }
 
 // TryPod asks the API server whether it would accept a patch of a Pod. Nothing is written.
@@ -58,51 +66,52 @@ func (w *Writer) TryPod(ctx context.Context, p *corev1.Pod, change patch.Patch) 
 
 // DeletePod deletes a Pod; one that is gone already is no error.
 func (w *Writer) DeletePod(ctx context.Context, owner types.UID, p *corev1.Pod) error {
-	return remove(ctx, w.Gate, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
+	return remove(ctx, w, w.Pods, owner, w.Client.CoreV1().Pods(p.Namespace), p, "Pod")
 }
 
 // CreateClaim creates a claim of the owner.
 func (w *Writer) CreateClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	return create(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
+	return create(ctx, w, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
 }
 
 // PatchClaim patches a claim and returns it as it is then.
 func (w *Writer) PatchClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim, change patch.Patch) (*corev1.PersistentVolumeClaim, error) {
-	return send(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, change, "PersistentVolumeClaim")
+	return send(ctx, w, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, change, "PersistentVolumeClaim")
 }
 
 // DeleteClaim deletes a claim; one that is gone already is no error.
 func (w *Writer) DeleteClaim(ctx context.Context, owner types.UID, c *corev1.PersistentVolumeClaim) error {
-	return remove(ctx, w.Gate, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
+	return remove(ctx, w, w.Claims, owner, w.Client.CoreV1().PersistentVolumeClaims(c.Namespace), c, "PersistentVolumeClaim")
 }
 
 // CreateRevision creates a revision of the owner.
 func (w *Writer) CreateRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	return create(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
+	return create(ctx, w, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
 }
 
 // PatchRevision patches a revision and returns it as it is then.
 func (w *Writer) PatchRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision, change patch.Patch) (*appsv1.ControllerRevision, error) {
-	return send(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, change, "ControllerRevision")
+	return send(ctx, w, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, change, "ControllerRevision")
 }
 
 // DeleteRevision deletes a revision; one that is gone already is no error.
 func (w *Writer) DeleteRevision(ctx context.Context, owner types.UID, r *appsv1.ControllerRevision) error {
-	return remove(ctx, w.Gate, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
+	return remove(ctx, w, w.Revisions, owner, w.Client.AppsV1().ControllerRevisions(r.Namespace), r, "ControllerRevision")
 }
 
-func create[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) (T, error) {
+func create[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, kind string) (T, error) {
 	created, err := client.Create(ctx, object, metav1.CreateOptions{})
 	if isUnanswered(err) {
 		created, err = afterLostAnswer(ctx, client, object, err)
 	}
 	if err != nil {
 		if isUnanswered(err) {
-			putInDoubt(g, store, owner, client, object, kind, nil)
+			putInDoubt(w.Gate, store, owner, client, object, kind, nil)
 		}
 		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
-	g.Wrote(owner, store, created.GetResourceVersion())
+	w.Gate.Wrote(owner, store, created.GetResourceVersion())
+	w.wrote(kind, "create")
 	logr.FromContextOrDiscard(ctx).V(2).Info("created", "kind", kind, "name", created.GetName())
 	return created, nil
 }
@@ -177,32 +186,34 @@ func ownerOf(object metav1.Object) metav1.Object {
 	return owner
 }
 
-func send[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
+func send[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
 	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, change.Subresources()...)
 	if err != nil {
 		if isUnanswered(err) {
-			putInDoubt(g, store, owner, client, object, kind, nil)
+			putInDoubt(w.Gate, store, owner, client, object, kind, nil)
 		}
 		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
-	g.Wrote(owner, store, patched.GetResourceVersion())
+	w.Gate.Wrote(owner, store, patched.GetResourceVersion())
+	w.wrote(kind, "patch")
 	logr.FromContextOrDiscard(ctx).V(2).Info("patched", "kind", kind, "name", object.GetName(), "subresource", change.Subresource)
 	return patched, nil
 }
 
-func remove[T metav1.Object](ctx context.Context, g *Gate, store Store, owner types.UID, client writable[T], object T, kind string) error {
+func remove[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, kind string) error {
 	uid := object.GetUID()
 	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	deleted := func() { g.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid) }
+	deleted := func() { w.Gate.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid) }
 	// A conflict mostly means that the name has another holder; the caches will tell. To wait for a deletion that did not
 	// take place would be to wait for ever.
 	if err != nil && !apierrors.IsNotFound(err) {
 		if isUnanswered(err) {
-			putInDoubt(g, store, owner, client, object, kind, deleted)
+			putInDoubt(w.Gate, store, owner, client, object, kind, deleted)
 		}
 		return fmt.Errorf("deleting %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
 	deleted()
+	w.wrote(kind, "delete")
 	logr.FromContextOrDiscard(ctx).V(2).Info("deleted", "kind", kind, "name", object.GetName())
 	return nil
 }

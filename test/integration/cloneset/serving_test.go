@@ -58,7 +58,10 @@ func TestHealthMetricsAndProfilesAreServed(t *testing.T) {
 	text, err := get(t.Context(), "http://"+metrics+"/metrics")
 	require.NoError(t, err)
 	for _, name := range []string{
-		`flotilla_cloneset_pods_created_total 2`, `flotilla_cloneset_syncs_total{result="ok"}`, `workqueue_depth{name="cloneset"`,
+		`flotilla_cloneset_pods_created_total 2`, `flotilla_cloneset_writes_total{kind="Pod",verb="create"} 2`,
+		`flotilla_cloneset_sync_duration_seconds_count`, `flotilla_cloneset_replicas{name="web",namespace="` + e.namespace + `"} 2`,
+		`flotilla_cloneset_replicas_unavailable{`, `flotilla_cloneset_replicas_updated_available{`, `flotilla_cloneset_replicas_updated_wanted{`,
+		`flotilla_cloneset_syncs_total{result="waiting"}`, `flotilla_cloneset_syncs_total{result="ok"}`, `workqueue_depth{name="cloneset"`,
 		`rest_client_requests_total{`, `informer_`, `kubernetes_build_info{`,
 	} {
 		require.Contains(t, text, name)
