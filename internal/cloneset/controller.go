@@ -159,9 +159,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
 		return 0, errors.Join(err, c.reportNoRevision(ctx, set, err, now))
 	}
-	if wantsPreDownload(set) && c.memory.tellPreDownload(set.UID) {
-		c.env.Recorder.Event(set, corev1.EventTypeWarning, EventPreDownloadIgnored, preDownloadIgnored)
-	}
+	c.tellPreDownload(set)
 	plan, err := s.Plan(now)
 	if err != nil {
 		return 0, c.stall(ctx, set, &Problem{ReasonInvalidSpec, err.Error()}, now)
@@ -184,6 +182,13 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 		err = kube.Passing(err)
 	}
 	return plan.RequeueAfter, err
+}
+
+// tellPreDownload tells once that images are not pulled ahead.
+func (c *Controller) tellPreDownload(set *v1beta1.CloneSet) {
+	if wantsPreDownload(set) && c.memory.tellPreDownload(set.UID) {
+		c.env.Recorder.Event(set, corev1.EventTypeWarning, EventPreDownloadIgnored, preDownloadIgnored)
+	}
 }
 
 // stall reports a spec that cannot be worked on. Only a change of the spec can help, and that is an event.

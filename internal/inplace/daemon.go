@@ -2,13 +2,12 @@ package inplace
 
 import (
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
@@ -104,6 +103,7 @@ func dumpHash(value any) uint64 {
 	// Strings always encode.
 	raw, _ := json.Marshal(value)
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%v", dump.ForHash(raw))
+	// A hash takes everything.
+	_, _ = h.Write([]byte(dump.ForHash(raw)))
 	return uint64(h.Sum32())
 }

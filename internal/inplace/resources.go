@@ -76,19 +76,19 @@ func compareList(container, kind string, from, to corev1.ResourceList) (corev1.R
 
 // qosClass is the quality of service that the API server gives Pods of the spec: it never changes on a running Pod.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
-	guaranteed, any := true, false
+	guaranteed, some := true, false
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			r := effective(&list[i].Resources)
 			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 				limit, request := r.Limits[name], r.Requests[name]
-				any = any || !limit.IsZero() || !request.IsZero()
+				some = some || !limit.IsZero() || !request.IsZero()
 				guaranteed = guaranteed && !limit.IsZero() && limit.Cmp(request) == 0
 			}
 		}
 	}
 	switch {
-	case !any:
+	case !some:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

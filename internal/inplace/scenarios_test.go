@@ -2,14 +2,13 @@ package inplace
 
 import (
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
@@ -126,7 +125,8 @@ func TestScenario26And27OnlyADaemonRestartsForALabel(t *testing.T) {
 
 	hash := func(value string) uint64 {
 		h := fnv.New32a()
-		fmt.Fprintf(h, "%v", dump.ForHash([]byte(`[{"name":"K","value":"`+value+`"}]`)))
+		_, err := h.Write([]byte(dump.ForHash([]byte(`[{"name":"K","value":"` + value + `"}]`))))
+		require.NoError(t, err)
 		return uint64(h.Sum32())
 	}
 	p.Spec.Containers[0].Env[0].Name = "K"

@@ -16,13 +16,17 @@ import (
 type options struct {
 	pods, nodes int
 	idle        time.Duration
-	keep        bool
+	// sets is how many sets are changed at once, deletions how many Pods are deleted one after the other.
+	sets, deletions int
+	keep            bool
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.pods, "pods", 500, "Pods of the workload")
 	flag.IntVar(&o.nodes, "nodes", 20, "simulated nodes")
+	flag.IntVar(&o.sets, "sets", 200, "sets of 20 Pods that are changed at once")
+	flag.IntVar(&o.deletions, "deletions", 100, "Pods that are deleted to see how soon they are replaced")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch for writes when nothing happens")
 	flag.BoolVar(&o.keep, "keep", false, "leave the cluster running")
 	flag.Parse()

@@ -12,6 +12,7 @@ import (
 
 // figures are what one phase cost one side.
 type figures struct {
+	pods      int
 	wall      time.Duration
 	cpu       time.Duration
 	peak      int64
@@ -29,6 +30,8 @@ type side struct {
 	idleWrites writes
 	// heapPerPod is in bytes; 0 where it cannot be asked for.
 	heapPerPod float64
+	// replacements are the times from a deletion to the next creation, sorted.
+	replacements []time.Duration
 }
 
 const (
@@ -40,8 +43,8 @@ const (
 // within bounds a phase.
 const within = 10 * time.Minute
 
-// measure runs one phase: do starts it, and it ends when done holds for the Pods of the namespace.
-func (b *bench) measure(ctx context.Context, s *side, namespace, phase string, do func(context.Context) error, done func(localcluster.Pods) bool) error {
+// measure runs one phase of that many Pods: do starts it, and it ends when done holds for the Pods of the namespace.
+func (b *bench) measure(ctx context.Context, s *side, namespace, phase string, do func(context.Context) error, pods int, done func(localcluster.Pods) bool) error {
 	pid := s.process.Pid()
 	from, err := auditSize(b.audit)
 	if err != nil {
@@ -79,7 +82,7 @@ func (b *bench) measure(ctx context.Context, s *side, namespace, phase string, d
 	case <-deadline.Done():
 		return fmt.Errorf("%s: %w", phase, context.Cause(deadline))
 	}
-	f := figures{wall: time.Since(start)}
+	f := figures{pods: pods, wall: time.Since(start)}
 	if err := stop(); err != nil {
 		return err
 	}

@@ -52,23 +52,33 @@ func (b *bench) begin(ctx context.Context, name, namespace string) (*side, error
 	return &side{name: name, phases: map[string]figures{}}, nil
 }
 
-// end removes the side's Pods, so that the other one starts on an empty cluster.
+// end removes the side's Pods, so that the other one starts on an empty cluster, and its process.
 func (b *bench) end(ctx context.Context, s *side, namespace string) error {
-	// A namespace that goes takes its workloads with it.
+	if err := b.empty(ctx, namespace); err != nil {
+		return err
+	}
+	return stop(s)
+}
+
+func stop(s *side) error {
+	if err := s.process.Stop(30 * time.Second); err != nil {
+		return fmt.Errorf("stopping the process of %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// empty removes a namespace; one that goes takes its workloads with it.
+func (b *bench) empty(ctx context.Context, namespace string) error {
 	if err := b.cluster.Kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("deleting namespace %s: %w", namespace, err)
 	}
-	err := localcluster.Await(ctx, within, func(ctx context.Context) error {
+	return localcluster.Await(ctx, within, func(ctx context.Context) error {
 		pods, err := b.cluster.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil && len(pods.Items) > 0 {
 			err = fmt.Errorf("some Pods are left in %s", namespace)
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.process.Stop(30 * time.Second)
 }
 
 func template(image string) corev1.PodTemplateSpec {
@@ -113,17 +123,20 @@ func (b *bench) native(ctx context.Context) (*side, error) {
 		_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
 		return err
 	}
-	if err := b.measure(ctx, s, namespace, phaseCreate, create, allReady(b.options.pods, imageA)); err != nil {
+	if err := b.measure(ctx, s, namespace, phaseCreate, create, b.options.pods, allReady(b.options.pods, imageA)); err != nil {
 		return nil, err
 	}
 	update := func(ctx context.Context) error {
 		_, err := deployments.Patch(ctx, "web", types.JSONPatchType, setImage(imageB), metav1.PatchOptions{})
 		return err
 	}
-	if err := b.measure(ctx, s, namespace, phaseRecreate, update, allReady(b.options.pods, imageB)); err != nil {
+	if err := b.measure(ctx, s, namespace, phaseRecreate, update, b.options.pods, allReady(b.options.pods, imageB)); err != nil {
 		return nil, err
 	}
 	if err := b.idle(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := b.replacements(ctx, s, namespace); err != nil {
 		return nil, err
 	}
 	return s, b.end(ctx, s, namespace)
@@ -180,7 +193,19 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 		return nil, err
 	}
 	s.heapPerPod = float64(full-empty) / float64(b.options.pods)
-	return s, b.end(ctx, s, namespace)
+	if err := b.replacements(ctx, s, namespace); err != nil {
+		return nil, err
+	}
+	if err := b.empty(ctx, namespace); err != nil {
+		return nil, err
+	}
+	if err := b.wide(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := b.fleet(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, stop(s)
 }
 
 func (b *bench) clonesetPhases(ctx context.Context, s *side, namespace string) error {
@@ -216,7 +241,7 @@ func (b *bench) clonesetPhases(ctx context.Context, s *side, namespace string) e
 		{phaseRecreate, imageC, update("ReCreate", imageC)},
 	}
 	for _, p := range phases {
-		if err := b.measure(ctx, s, namespace, p.name, p.do, allReady(b.options.pods, p.image)); err != nil {
+		if err := b.measure(ctx, s, namespace, p.name, p.do, b.options.pods, allReady(b.options.pods, p.image)); err != nil {
 			return err
 		}
 	}

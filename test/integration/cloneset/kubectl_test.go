@@ -106,7 +106,7 @@ func TestFieldsNewerThanTheSchemaAreKept(t *testing.T) {
 	require.Contains(t, out, `"newContainerField"`)
 }
 
-func TestRefusalsNameTheField(t *testing.T) {
+func TestScenario102And103_RefusalsNameTheField(t *testing.T) {
 	for name, test := range map[string]struct {
 		replace, with string
 		field         string
@@ -125,6 +125,11 @@ func TestRefusalsNameTheField(t *testing.T) {
 		"surge where Pods are never replaced": {"replicas: 1", "updateStrategy: {rollingUpdate: {podUpdatePolicy: InPlaceOnly, maxSurge: 1}}", "maxSurge"},
 		"Pods that do not restart":            {"spec:\n      containers", "spec:\n      restartPolicy: Never\n      containers", "restartPolicy"},
 		"a name twice in podsToDelete":        {"replicas: 1", "scaleStrategy: {podsToDelete: [a, a]}", "podsToDelete"},
+		"a deadline for Pods":                 {"spec:\n      containers", "spec:\n      activeDeadlineSeconds: 5\n      containers", "activeDeadlineSeconds"},
+		"a scatter term twice":                {"replicas: 1", "updateStrategy: {rollingUpdate: {scatterStrategy: [{key: a, value: b}, {key: a, value: b}]}}", "scatterStrategy"},
+		"a throttle that is no number":        {"replicas: 1", "scaleStrategy: {maxUnavailable: x}", "spec.scaleStrategy.maxUnavailable"},
+		"a negative history":                  {"replicas: 1", "revisionHistoryLimit: -1", "spec.revisionHistoryLimit"},
+		"a negative grace period":             {"replicas: 1", "updateStrategy: {rollingUpdate: {inPlaceUpdateStrategy: {gracePeriodSeconds: -1}}}", "gracePeriodSeconds"},
 		"negative minReadySeconds":            {"replicas: 1", "minReadySeconds: -1", "spec.minReadySeconds"},
 		"a weight above 100":                  {"replicas: 1", "updateStrategy: {rollingUpdate: {priorityStrategy: {weightPriority: [{weight: 101, matchSelector: {matchLabels: {a: b}}}]}}}", "weight"},
 		"both kinds of priority":              {"replicas: 1", "updateStrategy: {rollingUpdate: {priorityStrategy: {orderPriority: [{orderedKey: x}], weightPriority: [{weight: 1, matchSelector: {matchLabels: {a: b}}}]}}}", "priorityStrategy"},
@@ -137,6 +142,22 @@ func TestRefusalsNameTheField(t *testing.T) {
 			out, err := e.kubectl(bad, "apply", "-f", "-")
 			require.Error(t, err, out)
 			require.Contains(t, out, test.field)
+		})
+	}
+}
+
+func TestScenario102_WhatIsAllowedIsAccepted(t *testing.T) {
+	for name, with := range map[string]string{
+		"no Pods and no budget":           "replicas: 0\n  updateStrategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 0}}",
+		"a percentage with a fraction":    `updateStrategy: {rollingUpdate: {partition: "33.3%"}}`,
+		"another type with parameters":    "updateStrategy: {type: OnDelete, rollingUpdate: {partition: 2, podUpdatePolicy: InPlaceOnly}}",
+		"names of Pods that there aren't": "scaleStrategy: {podsToDelete: [a, b]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			out, err := e.kubectl(strings.Replace(manifest, "replicas: 1", with, 1), "apply", "-f", "-")
+			require.NoError(t, err, out)
 		})
 	}
 }
