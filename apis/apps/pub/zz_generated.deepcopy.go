@@ -156,6 +156,13 @@ func (in *InPlaceUpdateState) DeepCopyInto(out *InPlaceUpdateState) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ContainerResources != nil {
+		in, out := &in.ContainerResources, &out.ContainerResources
+		*out = make(map[string]corev1.ResourceRequirements, len(*in))
+		for key, val := range *in {
+			(*out)[key] = *val.DeepCopy()
+		}
+	}
 	return
 }
 
