@@ -91,7 +91,7 @@ func conversion(kind string) *apiextensionsv1.CustomResourceConversion {
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
 			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
-				Namespace: "flotilla-system", Name: "webhook-server", Path: ptr.To("/convert"), Port: ptr.To(int32(443)),
+				Namespace: "flotilla-system", Name: "flotilla-webhook", Path: ptr.To("/convert"), Port: ptr.To(int32(443)),
 			}},
 		},
 	}

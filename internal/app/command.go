@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,12 @@ type Component struct {
 	Short string
 	// ConcurrentSyncs is the default of that flag.
 	ConcurrentSyncs int
+	// Lease is the default name of the leader's lease; empty: the name of the binary.
+	Lease string
 	// AddFlags adds the component's own flags; may be nil.
 	AddFlags func(*pflag.FlagSet)
+	// Check says what is wrong with the component's own flags; may be nil.
+	Check func() error
 	// New builds the component.
 	New func(*Env) (Runnable, error)
 }
@@ -71,7 +76,7 @@ func run(c Component, args []string) int {
 }
 
 func newCommand(c Component) *cobra.Command {
-	options := defaultOptions(c.Name, c.ConcurrentSyncs)
+	options := defaultOptions(cmp.Or(c.Lease, c.Name), c.ConcurrentSyncs)
 	command := &cobra.Command{
 		Use:           c.Name,
 		Short:         c.Short,
@@ -85,7 +90,11 @@ func newCommand(c Component) *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := options.validate(); err != nil {
+			err := options.validate()
+			if c.Check != nil {
+				err = errors.Join(err, c.Check())
+			}
+			if err != nil {
 				return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
 			}
 			return serve(command.Context(), c, options)

@@ -39,10 +39,10 @@ type Options struct {
 	Verbosity int
 }
 
-func defaultOptions(component string, concurrentSyncs int) *Options {
+func defaultOptions(lease string, concurrentSyncs int) *Options {
 	return &Options{
 		QPS: -1, Burst: 0, ConcurrentSyncs: concurrentSyncs,
-		LeaderElect: true, LeaderElectNamespace: ownNamespace(), LeaderElectLeaseName: component,
+		LeaderElect: true, LeaderElectNamespace: ownNamespace(), LeaderElectLeaseName: lease,
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		MetricsAddress: ":8080", HealthAddress: ":8081", ProfileAddress: "127.0.0.1:6060",
 		LogFormat: "json",

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
@@ -39,6 +40,10 @@ type Env struct {
 	// Kube speaks protobuf, Flotilla JSON.
 	Kube     kubernetes.Interface
 	Flotilla versioned.Interface
+	// Extensions reads and patches CRDs.
+	Extensions apiextensions.Interface
+	// ServerTime is the API server's clock.
+	ServerTime *ServerTime
 	// Metadata reads what all objects have in common.
 	Metadata metadata.Interface
 	Recorder record.EventRecorder
@@ -65,12 +70,14 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	config.UserAgent = fmt.Sprintf("%s/%s", c.Name, version.Get().GitVersion)
 	link := newConnection(log)
 	config.Wrap(link.wrap)
+	serverTime := &ServerTime{}
+	config.Wrap(serverTime.listen)
 	env, closeEvents, err := newEnv(c.Name, log, config, o)
 	if err != nil {
 		return err
 	}
 	defer closeEvents()
-	env.WatchFailed = link.watchFailed
+	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
 	registry := prometheus.NewRegistry()
 	env.Metrics = registry
 	component, err := c.New(env)
@@ -155,6 +162,10 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the metadata client: %w", err)
 	}
+	extensions, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the client for CRDs: %w", err)
+	}
 	recorder, closeEvents, err := newRecorder(component, kube)
 	if err != nil {
 		return nil, nil, err
@@ -165,7 +176,7 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	}
 	return &Env{
 		Component: component, Log: log, Clock: clock.RealClock{}, Namespace: o.Namespace,
-		Kube: kube, Flotilla: flotilla, Metadata: meta, Recorder: recorder, Informers: name,
+		Kube: kube, Flotilla: flotilla, Metadata: meta, Extensions: extensions, Recorder: recorder, Informers: name,
 	}, closeEvents, nil
 }
 

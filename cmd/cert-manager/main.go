@@ -1,0 +1,21 @@
+// Command cert-manager is the cert-rotator: it keeps the certificates of the webhooks, and the caBundles that make the API
+// server trust them.
+package main
+
+import (
+	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/certs"
+)
+
+func main() {
+	options := certs.DefaultOptions()
+	app.Main(app.Component{
+		Name:            "cert-manager",
+		Short:           "Keeps the certificates of the webhooks, and the caBundles that make the API server trust them",
+		ConcurrentSyncs: 1,
+		Lease:           "flotilla-cert-rotator",
+		AddFlags:        options.AddFlags,
+		Check:           options.Check,
+		New:             options.New,
+	})
+}
