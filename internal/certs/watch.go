@@ -86,7 +86,7 @@ func trim(o any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: crd.Name, UID: crd.UID, ResourceVersion: crd.ResourceVersion, Generation: crd.Generation, Annotations: crd.Annotations,
 			ManagedFields: slices.DeleteFunc(crd.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-				return m.FieldsV1 == nil || !strings.Contains(string(m.FieldsV1.Raw), "f:caBundle")
+				return m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), "f:caBundle")
 			}),
 		},
 		Spec:   apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion},
