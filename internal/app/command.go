@@ -25,6 +25,8 @@ type Component struct {
 	ConcurrentSyncs int
 	// Lease is the default name of the leader's lease; empty: the name of the binary.
 	Lease string
+	// EveryReplica: all replicas work, without a leader.
+	EveryReplica bool
 	// AddFlags adds the component's own flags; may be nil.
 	AddFlags func(*pflag.FlagSet)
 	// Check says what is wrong with the component's own flags; may be nil.
@@ -43,6 +45,12 @@ type Runnable interface {
 	Work(ctx context.Context, workers int)
 }
 
+// Readier is a component that is not always ready once its caches are full.
+type Readier interface {
+	// Ready says why the process is not to be asked; nil: it may be.
+	Ready() error
+}
+
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -59,6 +67,8 @@ func Main(c Component) {
 func run(c Component, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
 	command := newCommand(c)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
@@ -77,6 +87,7 @@ func run(c Component, args []string) int {
 
 func newCommand(c Component) *cobra.Command {
 	options := defaultOptions(cmp.Or(c.Lease, c.Name), c.ConcurrentSyncs)
+	options.LeaderElect = !c.EveryReplica
 	command := &cobra.Command{
 		Use:           c.Name,
 		Short:         c.Short,

@@ -18,9 +18,10 @@ import (
 
 // servers are the HTTP servers of a process.
 type servers struct {
-	log     logr.Logger
-	ready   atomic.Bool
-	running []*http.Server
+	log       logr.Logger
+	component Runnable
+	ready     atomic.Bool
+	running   []*http.Server
 }
 
 // start listens on all addresses that are not off.
@@ -32,6 +33,12 @@ func (s *servers) start(o *Options, registry *prometheus.Registry) error {
 		if !s.ready.Load() {
 			http.Error(w, "the caches are not full yet", http.StatusServiceUnavailable)
 			return
+		}
+		if c, ok := s.component.(Readier); ok {
+			if err := c.Ready(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
 		}
 		answer(w, r)
 	})

@@ -84,7 +84,7 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("building the component: %w", err)
 	}
-	web := &servers{log: log}
+	web := &servers{log: log, component: component}
 	defer web.stop()
 	if err := web.start(o, registry); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)

@@ -1,0 +1,147 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// Limits are what a body may take.
+type Limits struct {
+	// Body is the size of one, Budget that of all that are being worked on, in bytes.
+	Body, Budget int64
+}
+
+const (
+	// answerWithin bounds the work on a request, answerEarly leaves time to send the answer.
+	answerWithin = 25 * time.Second
+	answerEarly  = 200 * time.Millisecond
+)
+
+// Handle works on one body and returns the answer with its HTTP code. An error is told to the client with that code: it
+// means that nothing was decided, so that the caller's policy holds.
+type Handle func(ctx context.Context, body []byte) (answer []byte, code int, err error)
+
+// gatekeeper stands before all handlers.
+type gatekeeper struct {
+	log      logr.Logger
+	metrics  *metrics
+	budget   int64
+	inFlight atomic.Int64
+	draining atomic.Bool
+}
+
+// guard checks what can be checked before a body is understood, and bounds what understanding it may cost.
+func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if g.draining.Load() {
+			// The client is to ask somebody else next time.
+			w.Header().Set("Connection", "close")
+		}
+		start := time.Now()
+		code := g.serve(w, r, limit, handle)
+		g.metrics.requests.WithLabelValues(path, fmt.Sprint(code)).Inc()
+		g.metrics.duration.WithLabelValues(path).Observe(time.Since(start).Seconds())
+	}
+}
+
+func (g *gatekeeper) refuse(w http.ResponseWriter, code int, reason, message string) int {
+	g.metrics.rejected.WithLabelValues(reason).Inc()
+	http.Error(w, message, code)
+	return code
+}
+
+func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, handle Handle) int {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return g.refuse(w, http.StatusMethodNotAllowed, "malformed", "only POST is allowed")
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return g.refuse(w, http.StatusUnsupportedMediaType, "content_type", "Content-Type must be application/json")
+	}
+	body, release, code, reason, err := g.read(w, r, limit)
+	if err != nil {
+		return g.refuse(w, code, reason, err.Error())
+	}
+	defer release()
+	if err := checkBody(body); err != nil {
+		return g.refuse(w, http.StatusBadRequest, "malformed", err.Error())
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	defer cancel()
+	answer, code, err := g.protected(ctx, body, handle)
+	switch {
+	case ctx.Err() != nil:
+		return g.refuse(w, http.StatusServiceUnavailable, "deadline", "no answer in time; repeat the request")
+	case err != nil && code >= http.StatusInternalServerError:
+		g.log.Error(err, "a review was not answered", "path", r.URL.Path)
+		http.Error(w, err.Error(), code)
+		return code
+	case err != nil:
+		return g.refuse(w, code, "malformed", err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if _, err := w.Write(answer); err != nil {
+		g.log.V(4).Info("the answer could not be sent", "error", err.Error())
+	}
+	return code
+}
+
+// read takes a body within the limit and the budget. The budget is taken before the body is, by what it says to be its size.
+func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), code int, reason string, err error) {
+	size := r.ContentLength
+	if size > limit {
+		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", fmt.Errorf("the body is larger than %d bytes", limit)
+	}
+	if size < 0 {
+		size = limit
+	}
+	if g.inFlight.Add(size) > g.budget {
+		g.inFlight.Add(-size)
+		w.Header().Set("Retry-After", "1")
+		return nil, nil, http.StatusTooManyRequests, "busy", errors.New("too much is being worked on; repeat the request")
+	}
+	g.metrics.inFlight.Set(float64(g.inFlight.Load()))
+	release = func() { g.inFlight.Add(-size) }
+	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		release()
+		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", fmt.Errorf("the body is larger than %d bytes", limit)
+	case err != nil:
+		release()
+		return nil, nil, http.StatusBadRequest, "malformed", fmt.Errorf("reading the body: %w", err)
+	}
+	return body, release, 0, "", nil
+}
+
+// patience is the smaller of our own and the caller's, less the time that the answer takes.
+func patience(r *http.Request) time.Duration {
+	said, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || said <= 0 {
+		return answerWithin
+	}
+	return max(time.Millisecond, min(answerWithin, said-answerEarly))
+}
+
+// protected turns a panic into an answer: one body must not end the process.
+func (g *gatekeeper) protected(ctx context.Context, body []byte, handle Handle) (answer []byte, code int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.metrics.rejected.WithLabelValues("panic").Inc()
+			answer, code, err = nil, http.StatusInternalServerError, errors.New("an internal error; it has been logged")
+			g.log.Error(fmt.Errorf("panic: %v", p), "a handler panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	return handle(ctx, body)
+}

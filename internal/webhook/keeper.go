@@ -1,0 +1,137 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Keeper holds the pair that is served. A handshake reads it without a lock; a pair that is no good never replaces one that
+// is.
+type Keeper struct {
+	// Host is what the pair must be for.
+	host string
+	now  func() time.Time
+
+	current atomic.Pointer[served]
+	// mu guards what was last refused, so that it is told once.
+	mu      sync.Mutex
+	refused string
+	count   func(result string)
+}
+
+// served is a pair with its parsed leaf.
+type served struct {
+	pair *tls.Certificate
+	leaf *x509.Certificate
+}
+
+// Results of a reload.
+const (
+	reloadLoaded    = "loaded"
+	reloadUnchanged = "unchanged"
+	reloadRejected  = "rejected"
+)
+
+// errNoCertificate ends handshakes before there is a pair.
+var errNoCertificate = errors.New("no serving certificate yet")
+
+// backdate is by how much a clock may be behind.
+const backdate = time.Hour
+
+// NewKeeper makes a keeper of pairs for the host. count is told of every reload.
+func NewKeeper(host string, now func() time.Time, count func(result string)) *Keeper {
+	return &Keeper{host: host, now: now, count: count}
+}
+
+// Load takes the pair of a Secret into use if it is good, and says why if it is not. told is whether that is news.
+func (k *Keeper) Load(s *corev1.Secret) (err error, told bool) { //nolint:revive // The error is a finding, not a failure.
+	fresh, err := k.check(s.Data)
+	if err != nil {
+		k.count(reloadRejected)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		told = k.refused != s.ResourceVersion
+		k.refused = s.ResourceVersion
+		return err, told
+	}
+	if old := k.current.Load(); old != nil && old.leaf.Equal(fresh.leaf) {
+		k.count(reloadUnchanged)
+		return nil, false
+	}
+	k.current.Store(fresh)
+	k.count(reloadLoaded)
+	return nil, true
+}
+
+// check judges a pair: its parts belong together, it is valid now and for the host, it may serve, and its issuer is the one
+// that is said to be.
+func (k *Keeper) check(data map[string][]byte) (*served, error) {
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading the pair: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return nil, fmt.Errorf("parsing the certificate: %w", err)
+	}
+	now := k.now()
+	if now.Before(leaf.NotBefore.Add(-backdate)) || !now.Before(leaf.NotAfter) {
+		return nil, fmt.Errorf("the certificate is valid from %s to %s", leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if err := leaf.VerifyHostname(k.host); err != nil {
+		return nil, fmt.Errorf("the certificate is for others: %w", err)
+	}
+	options := x509.VerifyOptions{CurrentTime: middle(leaf), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Intermediates: x509.NewCertPool()}
+	options.Roots = x509.NewCertPool()
+	if issuer := data["ca.crt"]; len(issuer) > 0 {
+		if !options.Roots.AppendCertsFromPEM(issuer) {
+			return nil, errors.New("ca.crt holds no certificate")
+		}
+	} else {
+		// Without an issuer only the certificate's own words count.
+		options.Roots.AddCert(leaf)
+	}
+	for _, der := range pair.Certificate[1:] {
+		options.Intermediates.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	if _, err := leaf.Verify(options); err != nil {
+		return nil, fmt.Errorf("the certificate is not what it is said to be: %w", err)
+	}
+	pair.Leaf = leaf
+	return &served{&pair, leaf}, nil
+}
+
+// middle is a time at which the leaf is valid: whether it is now has been judged, with allowance for clocks.
+func middle(leaf *x509.Certificate) time.Time {
+	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
+}
+
+// Get is the pair of a handshake.
+func (k *Keeper) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s := k.current.Load(); s != nil {
+		return s.pair, nil
+	}
+	return nil, errNoCertificate
+}
+
+// Leaf is the certificate in use; nil without any.
+func (k *Keeper) Leaf() *x509.Certificate {
+	if s := k.current.Load(); s != nil {
+		return s.leaf
+	}
+	return nil
+}
+
+// IsGood says whether there is a pair that has not expired.
+func (k *Keeper) IsGood() bool {
+	leaf := k.Leaf()
+	return leaf != nil && k.now().Before(leaf.NotAfter)
+}

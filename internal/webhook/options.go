@@ -1,0 +1,91 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Options are the server's own flags.
+type Options struct {
+	BindAddress, TLSSecret         string
+	ServiceName, ServiceNamespace  string
+	MaxConversionBody, MaxInFlight string
+	ShutdownDelay, ShutdownTimeout time.Duration
+}
+
+// DefaultOptions are the names and limits of the suite.
+func DefaultOptions() *Options {
+	return &Options{
+		BindAddress: ":9443", TLSSecret: "flotilla-system/flotilla-webhook-tls",
+		ServiceName: "flotilla-webhook", ServiceNamespace: "flotilla-system",
+		MaxConversionBody: "32Mi", MaxInFlight: "128Mi",
+		ShutdownDelay: 15 * time.Second, ShutdownTimeout: 10 * time.Second,
+	}
+}
+
+// AddFlags adds the flags.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "address of the webhooks")
+	f.StringVar(&o.TLSSecret, "tls-secret", o.TLSSecret, "namespace/name of the Secret with the serving pair")
+	f.StringVar(&o.ServiceName, "service-name", o.ServiceName, "Service that the webhooks are called by")
+	f.StringVar(&o.ServiceNamespace, "service-namespace", o.ServiceNamespace, "namespace of that Service")
+	f.StringVar(&o.MaxConversionBody, "max-conversion-body", o.MaxConversionBody, "largest body of a conversion review")
+	f.StringVar(&o.MaxInFlight, "max-inflight-bytes", o.MaxInFlight, "sum of the bodies that are worked on at a time")
+	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "how long to go on serving after SIGTERM")
+	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "how long requests that are under way have after that")
+}
+
+// Check says what is wrong with the flags.
+func (o *Options) Check() error {
+	var errs []error
+	wrong := func(flag, value, allowed string) {
+		errs = append(errs, fmt.Errorf("--%s is %q: must be %s", flag, value, allowed))
+	}
+	if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
+		wrong("bind-address", o.BindAddress, "host:port or :port")
+	}
+	namespace, name, found := strings.Cut(o.TLSSecret, "/")
+	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		wrong("tls-secret", o.TLSSecret, "namespace/name")
+	}
+	for flag, value := range map[string]string{"service-name": o.ServiceName, "service-namespace": o.ServiceNamespace} {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			wrong(flag, value, "a DNS label")
+		}
+	}
+	for flag, value := range map[string]string{"max-conversion-body": o.MaxConversionBody, "max-inflight-bytes": o.MaxInFlight} {
+		if bytesOf(value) <= 0 {
+			wrong(flag, value, "a number of bytes such as 32Mi")
+		}
+	}
+	for flag, value := range map[string]time.Duration{"shutdown-delay": o.ShutdownDelay, "shutdown-timeout": o.ShutdownTimeout} {
+		if value < 0 {
+			wrong(flag, value.String(), "0s or more")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ConversionLimit is the largest body of a conversion review, in bytes.
+func (o *Options) ConversionLimit() int64 { return bytesOf(o.MaxConversionBody) }
+
+func (o *Options) inFlight() int64 { return bytesOf(o.MaxInFlight) }
+
+// host is what the API server checks the certificate for.
+func (o *Options) host() string { return o.ServiceName + "." + o.ServiceNamespace + ".svc" }
+
+// bytesOf is 0 for text that is no number.
+func bytesOf(text string) int64 {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	return q.Value()
+}

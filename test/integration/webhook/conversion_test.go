@@ -1,0 +1,275 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/flotilla-k8s/flotilla/test/harness"
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
+)
+
+const system = "flotilla-system"
+
+// lab has a webhook-server and a rotator. The CRDs are the cluster's, so tests run one after the other.
+type lab struct {
+	*testing.T
+	objects        dynamic.Interface
+	namespace      string
+	health, server string
+	process        *localcluster.Process
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	objects, err := dynamic.NewForConfig(cluster.Config)
+	require.NoError(t, err)
+	ns, err := cluster.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "webhook-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	l := &lab{T: t, objects: objects, namespace: ns.Name, health: freeAddress(t), server: freeAddress(t)}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		_ = cluster.Kube.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
+	})
+	l.convertAt("https://" + l.server + "/convert")
+	cluster.StartController(t, "cert-manager", system, "--propagation-delay=1s")
+	l.serve()
+	l.isReady()
+	return l
+}
+
+// serve starts the webhook-server.
+func (l *lab) serve() {
+	l.process = cluster.StartController(l, "webhook-server", "", "--bind-address="+l.server, "--health-probe-bind-address="+l.health, "--shutdown-delay=1s")
+}
+
+func kinds() []string {
+	return []string{"clonesets", "statefulsets", "sidecarsets", "advancedcronjobs", "uniteddeployments"}
+}
+
+// convertAt lets the API server call a process on this machine.
+func (l *lab) convertAt(url string) {
+	l.Helper()
+	crds, err := apiextensions.NewForConfig(cluster.Config)
+	require.NoError(l, err)
+	for _, kind := range kinds() {
+		patch := fmt.Appendf(nil, `[{"op":"add","path":"/spec/conversion/webhook/clientConfig","value":{"url":%q}}]`, url)
+		_, err := crds.ApiextensionsV1().CustomResourceDefinitions().Patch(l.Context(), kind+".apps.kruise.io", types.JSONPatchType, patch, metav1.PatchOptions{})
+		require.NoError(l, err)
+	}
+}
+
+// isReady waits until the server has its pair and v1alpha1 can be read.
+func (l *lab) isReady() {
+	l.Helper()
+	harness.Eventually(l, "readiness", harness.Patience, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.health+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
+	for _, kind := range kinds() {
+		harness.Eventually(l, kind+" in v1alpha1", harness.Patience, func(ctx context.Context) error {
+			_, err := l.of(kind, "v1alpha1").List(ctx, metav1.ListOptions{})
+			return err
+		})
+	}
+}
+
+func (l *lab) of(resource, version string) dynamic.ResourceInterface {
+	r := l.objects.Resource(schema.GroupVersionResource{Group: "apps.kruise.io", Version: version, Resource: resource})
+	if resource == "sidecarsets" {
+		return r
+	}
+	return r.Namespace(l.namespace)
+}
+
+func object(kind, version, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps.kruise.io/" + version, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
+}
+
+func podTemplate() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "image": "registry.example/web:1"}}},
+	}
+}
+
+func selector() map[string]any { return map[string]any{"matchLabels": map[string]any{"app": "web"}} }
+
+func cloneSet(version string, more map[string]any) *unstructured.Unstructured {
+	spec := map[string]any{"replicas": int64(0), "selector": selector(), "template": podTemplate()}
+	for k, v := range more {
+		spec[k] = v
+	}
+	return object("CloneSet", version, "web", spec)
+}
+
+func value(t *testing.T, o *unstructured.Unstructured, path ...string) any {
+	t.Helper()
+	v, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
+	require.NoError(t, err)
+	return v
+}
+
+func TestBothVersionsSpeakOfTheSameObject(t *testing.T) {
+	l := newLab(t)
+	alpha, beta := l.of("clonesets", "v1alpha1"), l.of("clonesets", "v1beta1")
+	_, err := alpha.Create(t.Context(), cloneSet("v1alpha1", map[string]any{
+		"updateStrategy": map[string]any{"type": "InPlaceIfPossible", "partition": int64(3), "maxUnavailable": "30%"},
+	}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	b, err := beta.Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "InPlaceIfPossible", value(t, b, "spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy"))
+	require.Equal(t, int64(3), value(t, b, "spec", "updateStrategy", "rollingUpdate", "partition"))
+	require.Equal(t, true, value(t, b, "spec", "scaleStrategy", "enablePVCReuse"))
+	// And the reverse.
+	patch := []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}}}}`)
+	_, err = beta.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	a, err := alpha.Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), value(t, a, "spec", "updateStrategy", "partition"))
+
+	t.Run("Scenario030_what v1alpha1 cannot say is kept", func(t *testing.T) {
+		patch := []byte(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":{"partition":3}}}}`)
+		_, err := beta.Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+		_, err = alpha.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":5}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		b, err := beta.Get(t.Context(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Equal(t, int64(3), value(t, b, "spec", "updateStrategy", "rollingUpdate", "partition"))
+		require.Equal(t, "OnDelete", value(t, b, "spec", "updateStrategy", "type"))
+	})
+	t.Run("Scenario025_unknown members of a template are kept", func(t *testing.T) {
+		patch := []byte(`[{"op":"add","path":"/spec/template/spec/containers/0/newField","value":9007199254740993}]`)
+		_, err := beta.Patch(t.Context(), "web", types.JSONPatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+		_, err = alpha.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":6}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+		b, err := beta.Get(t.Context(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		containers, _, err := unstructured.NestedSlice(b.Object, "spec", "template", "spec", "containers")
+		require.NoError(t, err)
+		require.Equal(t, int64(9007199254740993), containers[0].(map[string]any)["newField"])
+	})
+}
+
+func TestScenario029_ReservedOrdinalsSurviveAnOldClient(t *testing.T) {
+	l := newLab(t)
+	alpha, beta := l.of("statefulsets", "v1alpha1"), l.of("statefulsets", "v1beta1")
+	_, err := beta.Create(t.Context(), object("StatefulSet", "v1beta1", "db", map[string]any{
+		"replicas": int64(0), "selector": selector(), "template": podTemplate(), "serviceName": "db", "reserveOrdinals": []any{int64(1)},
+	}), metav1.CreateOptions{})
+	require.NoError(t, err)
+	a, err := alpha.Get(t.Context(), "db", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, unstructured.SetNestedField(a.Object, int64(4), "spec", "replicas"))
+	_, err = alpha.Update(t.Context(), a, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	b, err := beta.Get(t.Context(), "db", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1)}, value(t, b, "spec", "reserveOrdinals"))
+	require.Equal(t, int64(4), value(t, b, "spec", "replicas"))
+}
+
+func TestScenario038_WithoutTheWebhookTheStoredVersionWorks(t *testing.T) {
+	l := newLab(t)
+	beta := l.of("clonesets", "v1beta1")
+	_, err := beta.Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+	l.process.Kill()
+	_, err = beta.Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	_, err = l.of("clonesets", "v1alpha1").Get(t.Context(), "web", metav1.GetOptions{})
+	require.Error(t, err)
+	require.NoError(t, beta.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	l.serve()
+	l.isReady()
+}
+
+// TestNoCallFailsWhileCertificatesRotate: reads through v1alpha1, on new connections too, while the leaf and then the
+// authority are replaced.
+func TestNoCallFailsWhileCertificatesRotate(t *testing.T) {
+	l := newLab(t)
+	_, err := l.of("clonesets", "v1beta1").Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
+	require.NoError(t, err)
+	var calls, failed atomic.Int64
+	var first atomic.Value
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			calls.Add(1)
+			if _, err := l.of("clonesets", "v1alpha1").Get(ctx, "web", metav1.GetOptions{}); err != nil && ctx.Err() == nil {
+				failed.Add(1)
+				first.CompareAndSwap(nil, err.Error())
+			}
+		}
+	}()
+	secrets := cluster.Kube.CoreV1().Secrets(system)
+	serial := func(ctx context.Context) (string, error) {
+		s, err := secrets.Get(ctx, "flotilla-webhook-tls", metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		return s.Annotations["certs.flotilla-k8s.io/serial"], nil
+	}
+	for _, request := range []string{"renew-serving-after", "promote-after", "promote-after", "renew-serving-after"} {
+		before, err := serial(t.Context())
+		require.NoError(t, err)
+		// Requests name a time to the second, and count for what was made before it.
+		timer := time.NewTimer(1100 * time.Millisecond)
+		<-timer.C
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"certs.flotilla-k8s.io/%s":%q}}}`, request, time.Now().UTC().Format(time.RFC3339))
+		_, err = secrets.Patch(t.Context(), "flotilla-webhook-ca", types.MergePatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+		harness.Eventually(t, "another leaf after "+request, harness.Patience, func(ctx context.Context) error {
+			now, err := serial(ctx)
+			if err == nil && now == before {
+				err = errors.New("it is the same")
+			}
+			return err
+		})
+	}
+	cancel()
+	<-done
+	require.Zero(t, failed.Load(), "of %d calls; the first: %v", calls.Load(), first.Load())
+	require.Greater(t, calls.Load(), int64(100))
+}
