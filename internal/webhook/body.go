@@ -20,6 +20,9 @@ func checkBody(body []byte) error {
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
+			if len(open) > 0 {
+				return errors.New("the body is cut off")
+			}
 			return nil
 		}
 		if err != nil {

@@ -1,0 +1,93 @@
+package conversion
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func ignore(string, string, string, string) {}
+
+func ask(t *testing.T, version, desired string, objects ...string) (review, string) {
+	t.Helper()
+	body := `{"apiVersion":"` + version + `","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"` + desired + `","objects":[` + strings.Join(objects, ",") + `]}}`
+	raw, code, err := Handle([]byte(body), ignore)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	var out review
+	require.NoError(t, json.Unmarshal(raw, &out))
+	require.EqualValues(t, "u1", out.Response.UID)
+	require.NotContains(t, string(raw), `"request"`)
+	return out, string(raw)
+}
+
+const (
+	v1       = "apiextensions.k8s.io/v1"
+	beta     = "apps.kruise.io/v1beta1"
+	alphaSet = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"StatefulSet","metadata":{"name":"db"},"spec":{"replicas":1}}`
+)
+
+func TestScenarios19To24TheProtocol(t *testing.T) {
+	out, _ := ask(t, v1, beta, alphaSet)
+	require.Equal(t, v1, out.APIVersion)
+	require.Equal(t, "Success", out.Response.Result.Status)
+	require.Len(t, out.Response.ConvertedObjects, 1)
+	require.Contains(t, string(out.Response.ConvertedObjects[0]), beta)
+
+	out, _ = ask(t, "apiextensions.k8s.io/v1beta1", beta, alphaSet)
+	require.Equal(t, "apiextensions.k8s.io/v1beta1", out.APIVersion)
+
+	same := `{"kind":"CloneSet",  "apiVersion":"apps.kruise.io/v1beta1","metadata":{"name":"c"},"spec":{"x":1.50,"y":"<&>"}}`
+	out, raw := ask(t, v1, beta,
+		`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"a"}}`,
+		`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"SidecarSet","metadata":{"name":"b"}}`, same)
+	require.Len(t, out.Response.ConvertedObjects, 3)
+	for i, name := range []string{`"a"`, `"b"`, `"c"`} {
+		require.Contains(t, string(out.Response.ConvertedObjects[i]), name)
+	}
+	require.Contains(t, raw, `"x":1.50`, "what is in the desired version already is left as it is")
+
+	out, _ = ask(t, v1, beta)
+	require.Equal(t, "Success", out.Response.Result.Status)
+	require.NotNil(t, out.Response.ConvertedObjects)
+
+	out, _ = ask(t, v1, beta, alphaSet, `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Foo","metadata":{"name":"x"}}`)
+	require.Equal(t, "Failure", out.Response.Result.Status)
+	require.Contains(t, out.Response.Result.Message, "Foo")
+	require.Empty(t, out.Response.ConvertedObjects)
+	out, _ = ask(t, v1, "apps.kruise.io/v9", alphaSet)
+	require.Contains(t, out.Response.Result.Message, "v9")
+
+	for name, body := range map[string]string{
+		"no uid":       `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"desiredAPIVersion":"` + beta + `","objects":[]}}`,
+		"no request":   `{"apiVersion":"` + v1 + `","kind":"ConversionReview"}`,
+		"another kind": `{"apiVersion":"` + v1 + `","kind":"AdmissionReview","request":{"uid":"u"}}`,
+		"no JSON":      `{`,
+		"a list":       `[]`,
+	} {
+		_, code, err := Handle([]byte(body), ignore)
+		require.Error(t, err, name)
+		require.Equal(t, http.StatusBadRequest, code, name)
+	}
+}
+
+func TestScenario27AStoredObjectIsReadableWhateverItHolds(t *testing.T) {
+	for _, spec := range []string{`5`, `null`, `"x"`, `[]`, `{"updateStrategy":"x"}`, `{"updateStrategy":{"rollingUpdate":7}}`} {
+		out, _ := ask(t, v1, "apps.kruise.io/v1alpha1", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"a"},"spec":`+spec+`}`)
+		require.Equal(t, "Success", out.Response.Result.Status, spec)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"` + beta + `","objects":[` + alphaSet + `]}}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_, code, err := Handle(body, ignore)
+		if code >= http.StatusInternalServerError {
+			t.Fatalf("%d: %v", code, err)
+		}
+	})
+}

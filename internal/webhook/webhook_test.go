@@ -1,0 +1,223 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/internal/certs"
+)
+
+func newGate(budget int64) *gatekeeper {
+	return &gatekeeper{log: logr.Discard(), metrics: newMetrics(prometheus.NewRegistry()), budget: budget}
+}
+
+func echo(_ context.Context, body []byte) ([]byte, int, error) { return body, http.StatusOK, nil }
+
+func send(t *testing.T, g *gatekeeper, limit int64, handle Handle, edit func(*http.Request), body string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/convert?timeout=10s", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if edit != nil {
+		edit(r)
+	}
+	w := httptest.NewRecorder()
+	g.guard("/convert", limit, handle)(w, r)
+	return w.Result()
+}
+
+func TestScenario14WhatIsNoReview(t *testing.T) {
+	g := newGate(1 << 20)
+	contentType := func(v string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Content-Type", v) }
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, send(t, g, 99, echo, func(r *http.Request) { r.Method = http.MethodGet }, "").StatusCode)
+	require.Equal(t, http.StatusUnsupportedMediaType, send(t, g, 99, echo, contentType("text/plain"), "{}").StatusCode)
+	require.Equal(t, http.StatusOK, send(t, g, 99, echo, contentType("application/json; charset=utf-8"), "{}").StatusCode)
+}
+
+// endless is a body that says nothing about its size and counts what is read of it.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+func TestScenario15BodiesAreBounded(t *testing.T) {
+	g := newGate(1 << 20)
+	require.Equal(t, http.StatusRequestEntityTooLarge, send(t, g, 10, echo, nil, `{"a":"too long"}`).StatusCode)
+	body := &endless{}
+	response := send(t, g, 1000, echo, func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), -1 }, "")
+	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+	require.LessOrEqual(t, body.read, int64(2000))
+
+	busy := newGate(10)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := func(ctx context.Context, body []byte) ([]byte, int, error) {
+		close(entered)
+		<-leave
+		return body, http.StatusOK, nil
+	}
+	first := make(chan int)
+	go func() { first <- send(t, busy, 100, slow, nil, `{"a":123}`).StatusCode }()
+	<-entered
+	response = send(t, busy, 100, echo, nil, `{"a":123}`)
+	require.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+	require.Equal(t, "1", response.Header.Get("Retry-After"))
+	close(leave)
+	require.Equal(t, http.StatusOK, <-first)
+	require.Equal(t, http.StatusOK, send(t, busy, 100, echo, nil, `{"a":123}`).StatusCode, "the budget is given back")
+}
+
+func TestScenario16HostileJSON(t *testing.T) {
+	g := newGate(1 << 24)
+	for name, body := range map[string]string{
+		"nested too deep":  strings.Repeat(`{"a":`, 10000) + "1" + strings.Repeat("}", 10000),
+		"lists too deep":   strings.Repeat("[", 10000) + strings.Repeat("]", 10000),
+		"a member twice":   `{"spec":{},"spec":{}}`,
+		"twice below":      `{"a":[{"b":{"c":1,"d":2,"c":3}}]}`,
+		"not a number":     `{"a":NaN}`,
+		"cut off":          `{"a":`,
+		"nothing closed":   `}`,
+		"the wrong braces": `{"a":[}`,
+	} {
+		require.Equal(t, http.StatusBadRequest, send(t, g, 1<<20, echo, nil, body).StatusCode, name)
+	}
+	for name, body := range map[string]string{
+		"a name as a value":     `{"a":"a","b":["a","a"],"c":{"a":"a"}}`,
+		"as deep as is allowed": strings.Repeat(`[`, 1000) + strings.Repeat("]", 1000),
+	} {
+		require.Equal(t, http.StatusOK, send(t, g, 1<<20, echo, nil, body).StatusCode, name)
+	}
+}
+
+func TestScenario17APanicEndsNothing(t *testing.T) {
+	g := newGate(1 << 20)
+	boom := func(context.Context, []byte) ([]byte, int, error) { panic("boom") }
+	response := send(t, g, 99, boom, nil, "{}")
+	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "boom")
+	require.Equal(t, http.StatusOK, send(t, g, 99, echo, nil, "{}").StatusCode)
+	require.Zero(t, g.inFlight.Load())
+}
+
+func TestScenario61AnAnswerThatComesTooLateIsNone(t *testing.T) {
+	g := newGate(1 << 20)
+	slow := func(ctx context.Context, _ []byte) ([]byte, int, error) {
+		<-ctx.Done()
+		return nil, http.StatusOK, ctx.Err()
+	}
+	short := func(r *http.Request) { r.URL.RawQuery = "timeout=250ms" }
+	require.Equal(t, http.StatusServiceUnavailable, send(t, g, 99, slow, short, "{}").StatusCode)
+	failing := func(context.Context, []byte) ([]byte, int, error) {
+		return nil, http.StatusInternalServerError, errors.New("could not decide")
+	}
+	require.Equal(t, http.StatusInternalServerError, send(t, g, 99, failing, nil, "{}").StatusCode)
+}
+
+func secret(t *testing.T, issuer *certs.Pair, host string, now time.Time, validity time.Duration, version string) *corev1.Secret {
+	t.Helper()
+	pair, err := certs.Issue(rand.Reader, issuer, []string{host}, now, validity)
+	require.NoError(t, err)
+	data, err := (&certs.Serving{Pair: pair, Issuer: &issuer.Certificate}).Encode()
+	require.NoError(t, err)
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Data: data}
+}
+
+func TestScenarios1To8WhichPairIsServed(t *testing.T) {
+	const host = "flotilla-webhook.flotilla-system.svc"
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	results := map[string]int{}
+	k := NewKeeper(host, func() time.Time { return now }, func(result string) { results[result]++ })
+	_, err := k.Get(nil)
+	require.ErrorIs(t, err, errNoCertificate)
+	require.False(t, k.IsGood())
+
+	issuer, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
+	require.NoError(t, err)
+	good := secret(t, issuer, host, now, 10*time.Hour, "1")
+	err, news := k.Load(good)
+	require.NoError(t, err)
+	require.True(t, news)
+	serial := k.Leaf().SerialNumber
+	_, news = k.Load(good)
+	require.False(t, news)
+
+	other, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
+	require.NoError(t, err)
+	garbage := good.DeepCopy()
+	garbage.ResourceVersion, garbage.Data["tls.crt"] = "2", []byte("0123456789")
+	mixed := secret(t, issuer, host, now, time.Hour, "3")
+	mixed.Data["tls.key"] = good.Data["tls.key"]
+	foreign := secret(t, issuer, host, now, time.Hour, "4")
+	foreign.Data["ca.crt"] = other.PEM()
+	for name, bad := range map[string]*corev1.Secret{
+		"4 garbage": garbage, "5 a key of another pair": mixed, "5 another host": secret(t, issuer, "other.ns.svc", now, time.Hour, "5"),
+		"5 expired": secret(t, issuer, host, now.Add(-3*time.Hour), time.Hour, "6"), "by another issuer than it says": foreign,
+		"nothing": {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}},
+	} {
+		err, news := k.Load(bad)
+		require.Error(t, err, name)
+		require.True(t, news, name)
+		_, news = k.Load(bad)
+		require.False(t, news, "it is told once")
+		require.Equal(t, serial, k.Leaf().SerialNumber, name)
+		require.True(t, k.IsGood())
+	}
+	now = now.Add(-70 * time.Minute)
+	err, _ = k.Load(secret(t, issuer, host, now.Add(70*time.Minute), time.Hour, "8"))
+	require.NoError(t, err, "8 the clock is behind")
+	now = now.Add(100 * time.Hour)
+	require.False(t, k.IsGood(), "7 expired")
+	pair, err := k.Get(nil)
+	require.NoError(t, err, "and served all the same")
+	require.NotNil(t, pair)
+	err, _ = k.Load(secret(t, issuer, host, now, time.Hour, "9"))
+	require.NoError(t, err)
+	require.True(t, k.IsGood())
+	require.Equal(t, 3, results[reloadLoaded])
+}
+
+func FuzzCheckBody(f *testing.F) {
+	f.Add([]byte(`{"a":[1,{"b":null}],"c":"d"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if checkBody(body) == nil && len(bytes.TrimSpace(body)) > 0 && bytes.Count(body, []byte("[")) > 1<<20 {
+			t.Fatal("too deep")
+		}
+	})
+}
+
+func TestWrongFlagsAreNamed(t *testing.T) {
+	require.NoError(t, DefaultOptions().Check())
+	for flag, spoil := range map[string]func(*Options){
+		"bind-address":        func(o *Options) { o.BindAddress = "here" },
+		"tls-secret":          func(o *Options) { o.TLSSecret = "only-a-name" },
+		"service-name":        func(o *Options) { o.ServiceName = "No" },
+		"max-conversion-body": func(o *Options) { o.MaxConversionBody = "much" },
+		"max-inflight-bytes":  func(o *Options) { o.MaxInFlight = "-1" },
+		"shutdown-delay":      func(o *Options) { o.ShutdownDelay = -1 },
+	} {
+		o := DefaultOptions()
+		spoil(o)
+		require.ErrorContains(t, o.Check(), "--"+flag)
+	}
+}
