@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 )
 
 // Limits are what a body may take.
@@ -33,6 +34,7 @@ type Handle func(ctx context.Context, body []byte) (answer []byte, code int, err
 // gatekeeper stands before all handlers.
 type gatekeeper struct {
 	log      logr.Logger
+	clock    clock.PassiveClock
 	metrics  *metrics
 	budget   int64
 	inFlight atomic.Int64
@@ -46,10 +48,10 @@ func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.Handler
 			// The client is to ask somebody else next time.
 			w.Header().Set("Connection", "close")
 		}
-		start := time.Now()
+		start := g.clock.Now()
 		code := g.serve(w, r, limit, handle)
 		g.metrics.requests.WithLabelValues(path, fmt.Sprint(code)).Inc()
-		g.metrics.duration.WithLabelValues(path).Observe(time.Since(start).Seconds())
+		g.metrics.duration.WithLabelValues(path).Observe(g.clock.Since(start).Seconds())
 	}
 }
 

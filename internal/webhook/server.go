@@ -56,7 +56,7 @@ type Server struct {
 // New builds a server. routes get the server's metrics of conversions.
 func New(env *app.Env, o Options, routes []Route) (*Server, error) {
 	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics), routes: routes}
-	s.gate = &gatekeeper{log: env.Log, metrics: s.metrics, budget: o.inFlight()}
+	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight()}
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
 	namespace, name, _ := strings.Cut(o.TLSSecret, "/")
 	factory := kubeinformers.NewSharedInformerFactoryWithOptions(env.Kube, 0, kubeinformers.WithNamespace(namespace),
@@ -155,7 +155,8 @@ func (s *Server) drain(server *http.Server, served <-chan error) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-served:
+	case err := <-served:
+		s.env.Log.Error(err, "serving ended")
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
