@@ -1,9 +1,11 @@
-// Command webhook-server converts objects between the versions of the API.
+// Command webhook-server converts objects between the versions of the API, and defaults and validates them.
 package main
 
 import (
 	"context"
 
+	"github.com/flotilla-k8s/flotilla/internal/admission"
+	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/webhook"
@@ -13,19 +15,23 @@ func main() {
 	options := webhook.DefaultOptions()
 	app.Main(app.Component{
 		Name:            "webhook-server",
-		Short:           "Converts objects of apps.kruise.io between the versions of the API",
+		Short:           "Converts objects of apps.kruise.io between the versions of the API, and defaults and validates them",
 		ConcurrentSyncs: 1,
 		EveryReplica:    true,
 		AddFlags:        options.AddFlags,
 		Check:           options.Check,
 		New: func(env *app.Env) (app.Runnable, error) {
-			var server *webhook.Server
-			convert := func(_ context.Context, body []byte) ([]byte, int, error) {
-				return conversion.Handle(body, server.Observe)
+			server, err := webhook.New(env, *options)
+			if err != nil {
+				return nil, err
 			}
-			var err error
-			server, err = webhook.New(env, *options, []webhook.Route{{Path: "/convert", Limit: options.ConversionLimit(), Handle: convert}})
-			return server, err
+			server.Handle("/convert", options.ConversionLimit(), func(_ context.Context, body []byte) ([]byte, int, error) {
+				return conversion.Handle(body, server.Observe)
+			})
+			kind := cloneset.Kind(options.Templates(env.Kube))
+			server.Handle("/mutate-apps-kruise-io-cloneset", admission.MaxBody, kind.Mutate())
+			server.Handle("/validate-apps-kruise-io-cloneset", admission.MaxBody, kind.Check())
+			return server, nil
 		},
 	})
 }

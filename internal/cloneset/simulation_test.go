@@ -196,13 +196,13 @@ func (s *simulation) run() (problem string) {
 	s.begin()
 	edits := 1 + s.random.IntN(3)
 	for i := range edits {
-		for range 10 + s.random.IntN(60) {
+		for range 10 + s.random.IntN(45) {
 			s.step()
 		}
 		s.apply(s.randomEdit(i == edits-1))
 		s.begin()
 	}
-	for range 20 + s.random.IntN(80) {
+	for range 20 + s.random.IntN(50) {
 		s.step()
 	}
 	s.faults = false

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flotilla-k8s/flotilla/internal/admission"
 )
 
 // Options are the server's own flags.
@@ -17,7 +20,22 @@ type Options struct {
 	BindAddress, TLSSecret         string
 	ServiceName, ServiceNamespace  string
 	MaxConversionBody, MaxInFlight string
+	TemplateValidation             string
 	ShutdownDelay, ShutdownTimeout time.Duration
+}
+
+// Ways to have Pod templates judged.
+const (
+	templatesDryRun = "dry-run"
+	templatesOff    = "off"
+)
+
+// Templates judges Pod templates as the flags say; nil: nobody does.
+func (o *Options) Templates(client kubernetes.Interface) *admission.Templates {
+	if o.TemplateValidation == templatesOff {
+		return nil
+	}
+	return admission.NewTemplates(client)
 }
 
 // DefaultOptions are the names and limits of the suite.
@@ -25,7 +43,8 @@ func DefaultOptions() *Options {
 	return &Options{
 		BindAddress: ":9443", TLSSecret: "flotilla-system/flotilla-webhook-tls",
 		ServiceName: "flotilla-webhook", ServiceNamespace: "flotilla-system",
-		MaxConversionBody: "32Mi", MaxInFlight: "128Mi",
+		TemplateValidation: templatesDryRun,
+		MaxConversionBody:  "32Mi", MaxInFlight: "128Mi",
 		ShutdownDelay: 15 * time.Second, ShutdownTimeout: 10 * time.Second,
 	}
 }
@@ -38,6 +57,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ServiceNamespace, "service-namespace", o.ServiceNamespace, "namespace of that Service")
 	f.StringVar(&o.MaxConversionBody, "max-conversion-body", o.MaxConversionBody, "largest body of a conversion review")
 	f.StringVar(&o.MaxInFlight, "max-inflight-bytes", o.MaxInFlight, "sum of the bodies that are worked on at a time")
+	f.StringVar(&o.TemplateValidation, "template-validation", o.TemplateValidation, "dry-run: the API server judges Pod templates; off: nobody does")
 	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "how long to go on serving after SIGTERM")
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "how long requests that are under way have after that")
 }
@@ -64,6 +84,9 @@ func (o *Options) Check() error {
 		if bytesOf(value) <= 0 {
 			wrong(flag, value, "a number of bytes such as 32Mi")
 		}
+	}
+	if o.TemplateValidation != templatesDryRun && o.TemplateValidation != templatesOff {
+		wrong("template-validation", o.TemplateValidation, "dry-run or off")
 	}
 	for flag, value := range map[string]time.Duration{"shutdown-delay": o.ShutdownDelay, "shutdown-timeout": o.ShutdownTimeout} {
 		if value < 0 {

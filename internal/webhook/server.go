@@ -22,12 +22,12 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/app"
 )
 
-// Route is a path with what works on it.
-type Route struct {
-	Path string
-	// Limit is the largest body.
-	Limit  int64
-	Handle Handle
+// route is a path with what works on it.
+type route struct {
+	path string
+	// limit is the largest body.
+	limit  int64
+	handle Handle
 }
 
 // Times of the connection. The API server gives up an idle connection after 90 seconds: it must be the one that does, or a
@@ -47,15 +47,15 @@ type Server struct {
 	keeper   *Keeper
 	metrics  *metrics
 	gate     *gatekeeper
-	routes   []Route
+	routes   []route
 	secrets  cache.SharedIndexInformer
 	start    func(context.Context)
 	listener net.Listener
 }
 
-// New builds a server. routes get the server's metrics of conversions.
-func New(env *app.Env, o Options, routes []Route) (*Server, error) {
-	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics), routes: routes}
+// New builds a server without any path.
+func New(env *app.Env, o Options) (*Server, error) {
+	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics)}
 	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight()}
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
 	namespace, name, _ := strings.Cut(o.TLSSecret, "/")
@@ -70,6 +70,11 @@ func New(env *app.Env, o Options, routes []Route) (*Server, error) {
 		return nil, fmt.Errorf("setting up the informer: %w", err)
 	}
 	return s, nil
+}
+
+// Handle adds a path, before the server works. Bodies are at most as large as limit.
+func (s *Server) Handle(path string, limit int64, handle Handle) {
+	s.routes = append(s.routes, route{path, limit, handle})
 }
 
 // Observe counts a converted object.
@@ -120,7 +125,7 @@ func (s *Server) Ready() error {
 func (s *Server) Work(ctx context.Context, _ int) {
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
-		mux.HandleFunc(r.Path, s.gate.guard(r.Path, r.Limit, r.Handle))
+		mux.HandleFunc(r.path, s.gate.guard(r.path, r.limit, r.handle))
 	}
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,

@@ -1,0 +1,159 @@
+package admission
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+)
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// assignment is a member that got a value.
+type assignment struct {
+	path  []any // names of members and indices of lists
+	value any
+}
+
+// assignments are what differs from before to after: members that were added or changed. Nothing is ever removed by
+// defaulting.
+func assignments(before, after any, at []any) []assignment {
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	switch a := after.(type) {
+	case map[string]any:
+		b, ok := before.(map[string]any)
+		if !ok {
+			break
+		}
+		var out []assignment
+		for _, name := range sortedNames(a) {
+			if old, had := b[name]; had {
+				out = append(out, assignments(old, a[name], append(slices.Clone(at), name))...)
+			} else {
+				out = append(out, assignment{append(slices.Clone(at), name), a[name]})
+			}
+		}
+		return out
+	case []any:
+		b, ok := before.([]any)
+		if !ok || len(a) != len(b) {
+			break
+		}
+		var out []assignment
+		for i := range a {
+			out = append(out, assignments(b[i], a[i], append(slices.Clone(at), i))...)
+		}
+		return out
+	}
+	return []assignment{{at, after}}
+}
+
+func sortedNames(m map[string]any) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// assign carries the assignments out on a tree, and returns the patch that does the same. Only the parents that are missing
+// are made. A path that the tree has no place for is left out: what is there is of another shape, which the schema will
+// say.
+func assign(tree map[string]any, list []assignment) []operation {
+	var ops []operation
+	for _, a := range list {
+		if op, ok := assignOne(tree, a); ok {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+func assignOne(tree map[string]any, a assignment) (operation, bool) {
+	var here any = tree
+	for i, step := range a.path {
+		last := i == len(a.path)-1
+		switch at := here.(type) {
+		case map[string]any:
+			name, ok := step.(string)
+			if !ok {
+				return operation{}, false
+			}
+			next, there := at[name]
+			if there && next != nil && !last {
+				here = next
+				continue
+			}
+			value, ok := nested(a.path[i+1:], a.value)
+			if !ok {
+				return operation{}, false
+			}
+			op := operation{"add", pointer(a.path[:i+1]), value}
+			if there {
+				op.Op = "replace"
+			}
+			at[name] = value
+			return op, true
+		case []any:
+			index, ok := step.(int)
+			if !ok || index >= len(at) {
+				return operation{}, false
+			}
+			if last {
+				at[index] = a.value
+				return operation{"replace", pointer(a.path), a.value}, true
+			}
+			here = at[index]
+		default:
+			return operation{}, false
+		}
+	}
+	return operation{}, false
+}
+
+// nested is the value with the parents that it needs. Lists cannot be made up.
+func nested(path []any, value any) (any, bool) {
+	for _, step := range slices.Backward(path) {
+		name, ok := step.(string)
+		if !ok {
+			return nil, false
+		}
+		value = map[string]any{name: value}
+	}
+	return value, true
+}
+
+func pointer(path []any) string {
+	var b strings.Builder
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, step := range path {
+		b.WriteByte('/')
+		switch s := step.(type) {
+		case string:
+			b.WriteString(escape.Replace(s))
+		case int:
+			b.WriteString(strconv.Itoa(s))
+		}
+	}
+	return b.String()
+}
+
+// treeOf is a typed object as a tree.
+func treeOf(v any) (conversion.Tree, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The caller names the object.
+	}
+	return conversion.Decode(raw) //nolint:wrapcheck // The caller names the object.
+}

@@ -1,0 +1,212 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+)
+
+// MaxBody is the largest body of a review: two objects of three MiB, and what is around them.
+const MaxBody = 7 << 20
+
+// Bounds of what is said.
+const (
+	maxCauses   = 50
+	maxWarnings = 10
+	maxWarning  = 120
+)
+
+// Kind is what a kind decides. Objects are trees of v1beta1; old is nil on CREATE.
+type Kind struct {
+	// Resource and Kind are its names.
+	Resource, Kind string
+	// Default returns the object before and after its defaults, both as the types see it: what the types do not know is
+	// in neither.
+	Default func(old, object conversion.Tree) (before, after conversion.Tree, err error)
+	// Validate returns what is wrong, in the fields of v1beta1, and warnings.
+	Validate func(ctx context.Context, old, object conversion.Tree, r Request) (field.ErrorList, []string)
+	// AlphaField is a field's name in v1alpha1.
+	AlphaField func(string) string
+}
+
+// Request is what a kind may want to know beside the objects.
+type Request struct{ Namespace, Name string }
+
+// reviewed is a request with its objects.
+type reviewed struct {
+	*admissionv1.AdmissionRequest
+	alpha       bool
+	object, old conversion.Tree // as they came
+	beta, was   conversion.Tree // in v1beta1
+}
+
+// handler answers reviews of one path.
+func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) func(context.Context, []byte) ([]byte, int, error) {
+	return func(ctx context.Context, body []byte) ([]byte, int, error) {
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(body, &review); err != nil {
+			return nil, http.StatusBadRequest, fmt.Errorf("decoding the review: %w", err)
+		}
+		r := review.Request
+		switch {
+		case review.Kind != "AdmissionReview":
+			return nil, http.StatusBadRequest, fmt.Errorf("kind is %q: must be AdmissionReview", review.Kind)
+		case r == nil:
+			return nil, http.StatusBadRequest, errors.New("request is missing")
+		case r.UID == "":
+			return nil, http.StatusBadRequest, errors.New("request.uid is missing")
+		case r.Resource.Group != conversion.Group || r.Resource.Resource != k.Resource:
+			return nil, http.StatusBadRequest, fmt.Errorf("resource is %s.%s: this path is for %s.%s", r.Resource.Resource, r.Resource.Group, k.Resource, conversion.Group)
+		}
+		response := &admissionv1.AdmissionResponse{Allowed: true}
+		if r.SubResource == "" && (r.Operation == admissionv1.Create || r.Operation == admissionv1.Update) {
+			in, err := decode(r)
+			if err != nil {
+				return nil, http.StatusBadRequest, err
+			}
+			if response, err = decide(ctx, in); err != nil {
+				return nil, http.StatusInternalServerError, err
+			}
+		}
+		response.UID = r.UID
+		answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+		if err != nil {
+			return nil, http.StatusInternalServerError, fmt.Errorf("encoding the answer: %w", err)
+		}
+		return answer, http.StatusOK, nil
+	}
+}
+
+func decode(r *admissionv1.AdmissionRequest) (*reviewed, error) {
+	out := &reviewed{AdmissionRequest: r}
+	var err error
+	if out.object, err = conversion.Decode(r.Object.Raw); err != nil {
+		return nil, fmt.Errorf("request.object: %w", err)
+	}
+	if r.Operation == admissionv1.Update {
+		if out.old, err = conversion.Decode(r.OldObject.Raw); err != nil {
+			return nil, fmt.Errorf("request.oldObject: %w", err)
+		}
+	}
+	version, _ := out.object["apiVersion"].(string)
+	out.alpha = version == conversion.Group+"/"+conversion.V1alpha1
+	if out.alpha && out.old != nil {
+		out.object = conversion.KeepCarrier(out.old, out.object)
+	}
+	const beta = conversion.Group + "/" + conversion.V1beta1
+	if out.beta, err = conversion.Convert(out.object, beta); err != nil {
+		return nil, fmt.Errorf("request.object: %w", err)
+	}
+	if out.old != nil {
+		if out.was, err = conversion.Convert(out.old, beta); err != nil {
+			return nil, fmt.Errorf("request.oldObject: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// Mutate answers reviews with the kind's defaults, as a patch of nothing else.
+func (k Kind) Mutate() func(context.Context, []byte) ([]byte, int, error) {
+	return handler(k, func(_ context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
+		before, after, err := k.Default(r.was, r.beta)
+		if err != nil {
+			// What the types cannot read the schema refuses, with the name of the field.
+			return &admissionv1.AdmissionResponse{Allowed: true}, nil
+		}
+		ops, err := r.patch(assignments(map[string]any(before), map[string]any(after), nil))
+		if err != nil || len(ops) == 0 {
+			return &admissionv1.AdmissionResponse{Allowed: true}, err
+		}
+		raw, err := json.Marshal(ops)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the patch: %w", err)
+		}
+		kind := admissionv1.PatchTypeJSONPatch
+		return &admissionv1.AdmissionResponse{Allowed: true, Patch: raw, PatchType: &kind}, nil
+	})
+}
+
+// patch is that of the object as it came.
+func (r *reviewed) patch(list []assignment) ([]operation, error) {
+	came, err := conversion.Decode(r.Object.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("request.object: %w", err)
+	}
+	// A carrier that the client left out comes back.
+	ops := assign(came, assignments(map[string]any(came), map[string]any(r.object), nil))
+	if !r.alpha {
+		return append(ops, assign(came, list)...), nil
+	}
+	const alpha = conversion.Group + "/" + conversion.V1alpha1
+	plain, err := conversion.Convert(r.beta, alpha)
+	if err != nil {
+		return nil, fmt.Errorf("converting back: %w", err)
+	}
+	assign(r.beta, list)
+	defaulted, err := conversion.Convert(r.beta, alpha)
+	if err != nil {
+		return nil, fmt.Errorf("converting back: %w", err)
+	}
+	// Labels and annotations that the conversion makes on its way are its own.
+	delete(plain, "metadata")
+	delete(defaulted, "metadata")
+	return append(ops, assign(came, assignments(map[string]any(plain), map[string]any(defaulted), nil))...), nil
+}
+
+// Check answers reviews with the kind's rules.
+func (k Kind) Check() func(context.Context, []byte) ([]byte, int, error) {
+	return handler(k, func(ctx context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
+		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{r.Namespace, r.Name})
+		if r.alpha {
+			for _, e := range errs {
+				e.Field = k.AlphaField(e.Field)
+			}
+			for _, o := range []conversion.Tree{r.object, r.old} {
+				if problem := conversion.CarrierProblem(o); o != nil && problem != "" {
+					errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), "", problem))
+					break
+				}
+			}
+		}
+		response := &admissionv1.AdmissionResponse{Allowed: len(errs) == 0, Warnings: shorten(warnings)}
+		if len(errs) > 0 {
+			response.Result = refusal(k, r, errs)
+		}
+		return response, nil
+	})
+}
+
+// refusal names every field, up to a limit.
+func refusal(k Kind, r *reviewed, errs field.ErrorList) *metav1.Status {
+	texts := make([]string, 0, len(errs))
+	var causes []metav1.StatusCause
+	for _, e := range errs[:min(len(errs), maxCauses)] {
+		texts = append(texts, e.Error())
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Field: e.Field, Message: e.ErrorBody()})
+	}
+	return &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: fmt.Sprintf("%s %q is invalid: %s", k.Kind, r.Name, strings.Join(texts, "; ")),
+		Details: &metav1.StatusDetails{Group: conversion.Group, Kind: k.Kind, Name: r.Name, Causes: causes},
+	}
+}
+
+func shorten(warnings []string) []string {
+	var out []string
+	for _, w := range warnings[:min(len(warnings), maxWarnings)] {
+		if len(w) > maxWarning {
+			w = w[:maxWarning]
+		}
+		out = append(out, w)
+	}
+	return out
+}
