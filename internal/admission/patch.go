@@ -1,13 +1,10 @@
 package admission
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 )
 
 // operation is one of a JSON patch.
@@ -147,13 +144,4 @@ func pointer(path []any) string {
 		}
 	}
 	return b.String()
-}
-
-// treeOf is a typed object as a tree.
-func treeOf(v any) (conversion.Tree, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // The caller names the object.
-	}
-	return conversion.Decode(raw) //nolint:wrapcheck // The caller names the object.
 }

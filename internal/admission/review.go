@@ -120,9 +120,9 @@ func (k Kind) Mutate() func(context.Context, []byte) ([]byte, int, error) {
 		before, after, err := k.Default(r.was, r.beta)
 		if err != nil {
 			// What the types cannot read the schema refuses, with the name of the field.
-			return &admissionv1.AdmissionResponse{Allowed: true}, nil
+			return &admissionv1.AdmissionResponse{Allowed: true}, nil //nolint:nilerr // The error is the schema's to report.
 		}
-		ops, err := r.patch(assignments(map[string]any(before), map[string]any(after), nil))
+		ops, err := r.patch(assignments(before, after, nil))
 		if err != nil || len(ops) == 0 {
 			return &admissionv1.AdmissionResponse{Allowed: true}, err
 		}
@@ -142,7 +142,7 @@ func (r *reviewed) patch(list []assignment) ([]operation, error) {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	// A carrier that the client left out comes back.
-	ops := assign(came, assignments(map[string]any(came), map[string]any(r.object), nil))
+	ops := assign(came, assignments(came, r.object, nil))
 	if !r.alpha {
 		return append(ops, assign(came, list)...), nil
 	}
@@ -159,7 +159,7 @@ func (r *reviewed) patch(list []assignment) ([]operation, error) {
 	// Labels and annotations that the conversion makes on its way are its own.
 	delete(plain, "metadata")
 	delete(defaulted, "metadata")
-	return append(ops, assign(came, assignments(map[string]any(plain), map[string]any(defaulted), nil))...), nil
+	return append(ops, assign(came, assignments(plain, defaulted, nil))...), nil
 }
 
 // Check answers reviews with the kind's rules.

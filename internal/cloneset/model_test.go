@@ -33,6 +33,7 @@ import (
 	flotillafake "github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned/fake"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 // object is what the model stores.
@@ -99,12 +100,12 @@ func newModel(random func(int) int) *model {
 
 // restart is a new process with fresh caches.
 func (m *model) restart() {
-	kube, flotilla := &kubefake.Clientset{}, &flotillafake.Clientset{}
-	kube.AddReactor("*", "*", m.react)
+	core, flotilla := &kubefake.Clientset{}, &flotillafake.Clientset{}
+	core.AddReactor("*", "*", m.react)
 	flotilla.AddReactor("*", "*", m.react)
 	recorder := &recorder{model: m}
 	built, err := newController(&app.Env{
-		Component: "cloneset-controller", Log: logr.Discard(), Clock: m.clock, Kube: kube, Flotilla: flotilla,
+		Component: "cloneset-controller", Log: logr.Discard(), Clock: m.clock, Kube: core, Flotilla: flotilla,
 		Recorder: recorder, Metrics: prometheus.NewRegistry(),
 		WatchFailed: func(context.Context, *cache.Reflector, error) {},
 	}, m.options)
@@ -114,6 +115,8 @@ func (m *model) restart() {
 	m.controller = built
 	m.controller.can = inplace.Abilities{Resize: true}
 	m.controller.random, m.controller.parallel = m.random, 1
+	// The model wakes the controller itself. What the queue has started must end, or it piles up over the schedules.
+	built.loop.(*kube.Loop).ShutDown() //nolint:forcetypeassert // newController has just made it.
 	m.alarm = &alarm{model: m}
 	m.controller.loop = m.alarm
 	m.watches = map[string]watched{}
