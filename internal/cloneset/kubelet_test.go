@@ -39,7 +39,11 @@ func (m *model) tick(p *corev1.Pod) bool {
 		})
 		return true
 	}
+	if m.steady[p.UID] == p.ResourceVersion {
+		return false
+	}
 	if isSteady(p) {
+		m.steady[p.UID] = p.ResourceVersion
 		return false
 	}
 	fresh := p.DeepCopy()
@@ -180,7 +184,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	n := 0
-	f := &fixture{T: t, model: newModel(func(below int) int { n = (n*1103515245 + 12345) & 0x7fffffff; return (n >> 8) % below })}
+	f := &fixture{T: t, model: newModel(Options{}, func(below int) int { n = (n*1103515245 + 12345) & 0x7fffffff; return (n >> 8) % below })}
 	f.watch()
 	return f
 }

@@ -71,6 +71,9 @@ type model struct {
 	writes map[string]int
 	events []string
 
+	// steady holds the versions of Pods that running does not change.
+	steady map[types.UID]string
+
 	options    Options
 	controller *Controller
 	alarm      *alarm
@@ -89,9 +92,9 @@ const (
 // epoch is when the model's time begins.
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newModel(random func(int) int) *model {
+func newModel(options Options, random func(int) int) *model {
 	m := &model{
-		objects: map[string]map[string]object{}, writes: map[string]int{}, random: random,
+		objects: map[string]map[string]object{}, writes: map[string]int{}, steady: map[types.UID]string{}, options: options, random: random,
 		clock: clocktesting.NewFakeClock(epoch),
 	}
 	m.restart()
@@ -360,11 +363,10 @@ func (m *model) patch(old object, a clienttesting.PatchAction) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := out.DeepCopyObject().(object)
-	if err := json.Unmarshal(after, zero(fresh)); err != nil {
+	if err := json.Unmarshal(after, zero(out)); err != nil {
 		return nil, err
 	}
-	return separate(old, fresh, a.GetSubresource()), nil
+	return separate(old, out, a.GetSubresource()), nil
 }
 
 // patchStatus leaves everything else alone: sets are written often. A number that is removed becomes zero (decoding null

@@ -110,8 +110,17 @@ func differences(n numbers, c counts, rollback bool) diffs {
 	return d
 }
 
+// areSettledByScaling says whether there are too few Pods of both kinds, or too many, or one number is right. An update
+// would only replace Pods that scaling then makes once more.
+func (d diffs) areSettledByScaling() bool {
+	return d.old == 0 || d.new == 0 || (d.old > 0) == (d.new > 0)
+}
+
 // updates is how many Pods to take to the update revision; negative: back to the current one.
 func (d diffs) updates() int {
+	if d.areSettledByScaling() {
+		return 0
+	}
 	if abs(d.old) <= abs(d.new) {
 		return d.old
 	}
@@ -120,7 +129,7 @@ func (d diffs) updates() int {
 
 // surge is how many Pods more the change of revisions wants meanwhile, and whether of the old revision.
 func (d diffs) surge() (n int, old bool) {
-	if d.old == 0 || d.new == 0 || (d.old > 0) == (d.new > 0) {
+	if d.areSettledByScaling() {
 		return 0, false
 	}
 	if abs(d.old) <= abs(d.new) {

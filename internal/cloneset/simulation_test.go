@@ -61,7 +61,7 @@ func TestSimulation(t *testing.T) {
 		n /= 20
 	}
 	// The models are small and short-lived.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(2000))
 	first := rand.Uint64() >> 8
 	t.Logf("%d schedules from seed %d on", n, first)
 	var next, failed atomic.Int64
@@ -113,13 +113,12 @@ type failure string
 
 func newSimulation(seed uint64) *simulation {
 	random := rand.New(rand.NewPCG(seed, 1))
+	options := Options{PartitionRollback: seed%5 == 0, RecreateForClaims: seed%7 == 0}
 	s := &simulation{
-		fixture: &fixture{model: newModel(random.IntN)}, random: random, seed: seed,
+		fixture: &fixture{model: newModel(options, random.IntN)}, random: random, seed: seed,
 		hostile: seed%2 == 1, crashes: seed%3 == 0, faults: true,
 		bounds: bounds{updated: map[string]int{}},
 	}
-	s.options = Options{PartitionRollback: seed%5 == 0, RecreateForClaims: seed%7 == 0}
-	s.restart()
 	s.before, s.after, s.reading = s.refuseAtRandom, s.loseAtRandom, func(string, string) error {
 		if s.faults && s.chance(20) {
 			return io.ErrUnexpectedEOF

@@ -353,6 +353,20 @@ func TestPartitionRollback(t *testing.T) {
 	require.Equal(t, "5b", f.images())
 }
 
+// Pods that lack at both revisions are created, not taken from one to the other and created once more.
+func TestPartitionRollbackWhileScalingOut(t *testing.T) {
+	f := newFixture(t)
+	f.options.PartitionRollback = true
+	f.restart()
+	f.start(1, unavailable("100%"), scaleUnavailable("1"), func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 3 })
+	first := f.names()
+	f.edit(image("b"), partition("3"), replicas(4))
+	f.live(time.Minute)
+	require.Equal(t, "3a1b", f.images())
+	require.Contains(t, f.names(), first[0])
+	require.Zero(t, f.writes["delete pods"])
+}
+
 // conflictOnce is somebody else's write in between.
 func conflictOnce(f *fixture, verb, resource string) {
 	done := false
