@@ -61,15 +61,14 @@ var errUsage = errors.New("usage")
 
 // Main runs a component and ends the process.
 func Main(c Component) {
-	os.Exit(run(c, os.Args[1:]))
+	os.Exit(run(newCommand(c), os.Args[1:]))
 }
 
-func run(c Component, args []string) int {
+func run(command *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	command := newCommand(c)
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	if err == nil {
@@ -78,19 +77,37 @@ func run(c Component, args []string) int {
 	// One line, whatever the error looks like.
 	text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), errUsage.Error()+": ")), " ")
 	if errors.Is(err, errUsage) {
-		fmt.Fprintf(os.Stderr, "%s: %s (--help lists the flags)\n", c.Name, text)
+		fmt.Fprintf(os.Stderr, "%s: %s (--help lists the flags)\n", command.Name(), text)
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", c.Name, text)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", command.Name(), text)
 	return exitFailure
 }
 
 func newCommand(c Component) *cobra.Command {
 	options := defaultOptions(cmp.Or(c.Lease, c.Name), c.ConcurrentSyncs)
 	options.LeaderElect = !c.EveryReplica
+	command := bareCommand(c.Name, c.Short, func() error { return errors.Join(options.validate(), check(c.Check)) },
+		func(ctx context.Context) error { return serve(ctx, c, options) })
+	options.addFlags(command.Flags())
+	if c.AddFlags != nil {
+		c.AddFlags(command.Flags())
+	}
+	return command
+}
+
+func check(own func() error) error {
+	if own == nil {
+		return nil
+	}
+	return own()
+}
+
+// bareCommand has no flags yet.
+func bareCommand(name, short string, check func() error, run func(context.Context) error) *cobra.Command {
 	command := &cobra.Command{
-		Use:           c.Name,
-		Short:         c.Short,
+		Use:           name,
+		Short:         short,
 		Version:       fmt.Sprintf("%s %s", version.Get().GitVersion, version.Get().GoVersion),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,21 +118,13 @@ func newCommand(c Component) *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
-			err := options.validate()
-			if c.Check != nil {
-				err = errors.Join(err, c.Check())
-			}
-			if err != nil {
+			if err := check(); err != nil {
 				return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
 			}
-			return serve(command.Context(), c, options)
+			return run(command.Context())
 		},
 	}
 	command.CompletionOptions.DisableDefaultCmd = true
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	options.addFlags(command.Flags())
-	if c.AddFlags != nil {
-		c.AddFlags(command.Flags())
-	}
 	return command
 }

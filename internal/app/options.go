@@ -58,10 +58,17 @@ func ownNamespace() string {
 	return "flotilla-system"
 }
 
-func (o *Options) addFlags(f *pflag.FlagSet) {
+// addClientFlags adds what every process needs that talks to the API server and logs.
+func (o *Options) addClientFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "path of a kubeconfig; empty: the Pod's ServiceAccount, or $KUBECONFIG outside of a cluster")
 	f.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "requests per second to the API server; -1: no limit of our own, the server's Priority and Fairness decides")
 	f.IntVar(&o.Burst, "kube-api-burst", o.Burst, "requests at once beyond --kube-api-qps; 0: twice that")
+	f.StringVar(&o.LogFormat, "log-format", o.LogFormat, "json or console")
+	f.IntVarP(&o.Verbosity, "v", "v", o.Verbosity, "detail of the log: 0 is for operators, 2 adds every write, 4 every decision")
+}
+
+func (o *Options) addFlags(f *pflag.FlagSet) {
+	o.addClientFlags(f)
 	f.IntVar(&o.ConcurrentSyncs, "concurrent-syncs", o.ConcurrentSyncs, "objects worked on at a time")
 	f.StringVar(&o.Namespace, "namespace", o.Namespace, "the only namespace to watch; empty: all")
 	f.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while holding the lease, so that several replicas can run")
@@ -73,8 +80,6 @@ func (o *Options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "address of the metrics; 0: off")
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", o.HealthAddress, "address of /livez and /readyz; 0: off")
 	f.StringVar(&o.ProfileAddress, "pprof-bind-address", o.ProfileAddress, "loopback address of the profiles; 0: off")
-	f.StringVar(&o.LogFormat, "log-format", o.LogFormat, "json or console")
-	f.IntVarP(&o.Verbosity, "v", "v", o.Verbosity, "detail of the log: 0 is for operators, 2 adds every write, 4 every decision")
 }
 
 // validate returns all that is wrong, each with what is allowed.

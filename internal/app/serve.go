@@ -56,41 +56,50 @@ type Env struct {
 }
 
 func serve(ctx context.Context, c Component, o *Options) error {
-	log, err := newLogger(o.LogFormat, o.Verbosity)
+	env, config, closeEnv, err := connect(c.Name, o)
 	if err != nil {
 		return err
 	}
-	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
-	config, err := loadConfig(o)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
-	// The API server's warnings are about templates that users wrote; they get them when they write.
-	config.WarningHandlerWithContext = rest.NoWarnings{}
-	config.UserAgent = fmt.Sprintf("%s/%s", c.Name, version.Get().GitVersion)
-	link := newConnection(log)
-	config.Wrap(link.wrap)
-	serverTime := &ServerTime{}
-	config.Wrap(serverTime.listen)
-	env, closeEvents, err := newEnv(c.Name, log, config, o)
-	if err != nil {
-		return err
-	}
-	defer closeEvents()
-	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
+	defer closeEnv()
 	registry := prometheus.NewRegistry()
 	env.Metrics = registry
 	component, err := c.New(env)
 	if err != nil {
 		return fmt.Errorf("building the component: %w", err)
 	}
-	web := &servers{log: log, component: component}
+	web := &servers{log: env.Log, component: component}
 	defer web.stop()
 	if err := web.start(o, registry); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
-	log.Info("starting", "component", c.Name, "version", version.Get().GitVersion, "server", config.Host, "namespace", o.Namespace)
-	return live(logr.NewContext(ctx, log), component, web, config, o)
+	env.Log.Info("starting", "component", c.Name, "version", version.Get().GitVersion, "server", config.Host, "namespace", o.Namespace)
+	return live(logr.NewContext(ctx, env.Log), component, web, config, o)
+}
+
+// connect makes everything that talks to the API server, and a function that ends it.
+func connect(name string, o *Options) (*Env, *rest.Config, func(), error) {
+	log, err := newLogger(o.LogFormat, o.Verbosity)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
+	config, err := loadConfig(o)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	// The API server's warnings are about templates that users wrote; they get them when they write.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	config.UserAgent = fmt.Sprintf("%s/%s", name, version.Get().GitVersion)
+	link := newConnection(log)
+	config.Wrap(link.wrap)
+	serverTime := &ServerTime{}
+	config.Wrap(serverTime.listen)
+	env, closeEvents, err := newEnv(name, log, config, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
+	return env, config, closeEvents, nil
 }
 
 // live fills the caches, works, and returns when the context has ended and all work with it.

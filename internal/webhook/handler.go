@@ -49,6 +49,8 @@ func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.Handler
 			w.Header().Set("Connection", "close")
 		}
 		start := g.clock.Now()
+		g.metrics.busy.Inc()
+		defer g.metrics.busy.Dec()
 		code := g.serve(w, r, limit, handle)
 		g.metrics.requests.WithLabelValues(path, fmt.Sprint(code)).Inc()
 		g.metrics.duration.WithLabelValues(path).Observe(g.clock.Since(start).Seconds())

@@ -43,6 +43,9 @@ const (
 // errNoCertificate ends handshakes before there is a pair.
 var errNoCertificate = errors.New("no serving certificate yet")
 
+// issuerKey holds the certificate of the leaf's issuer.
+const issuerKey = "ca.crt"
+
 // backdate is by how much a clock may be behind.
 const backdate = time.Hour
 
@@ -51,15 +54,15 @@ func NewKeeper(host string, now func() time.Time, count func(result string)) *Ke
 	return &Keeper{host: host, now: now, count: count}
 }
 
-// Load takes the pair of a Secret into use if it is good, and says why if it is not. told is whether that is news.
-func (k *Keeper) Load(s *corev1.Secret) (err error, told bool) { //nolint:revive // The error is a finding, not a failure.
-	fresh, err := k.check(s.Data)
+// Load takes an offered pair into use if it is good, and says why if it is not. told is whether that is news.
+func (k *Keeper) Load(o offered) (err error, told bool) { //nolint:revive // The error is a finding, not a failure.
+	fresh, err := k.check(o)
 	if err != nil {
 		k.count(reloadRejected)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		told = k.refused != s.ResourceVersion
-		k.refused = s.ResourceVersion
+		told = k.refused != o.version
+		k.refused = o.version
 		return err, told
 	}
 	if old := k.current.Load(); old != nil && old.leaf.Equal(fresh.leaf) {
@@ -73,7 +76,11 @@ func (k *Keeper) Load(s *corev1.Secret) (err error, told bool) { //nolint:revive
 
 // check judges a pair: its parts belong together, it is valid now and for the host, it may serve, and its issuer is the one
 // that is said to be.
-func (k *Keeper) check(data map[string][]byte) (*served, error) {
+func (k *Keeper) check(o offered) (*served, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	data := o.data
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return nil, fmt.Errorf("reading the pair: %w", err)
@@ -91,7 +98,7 @@ func (k *Keeper) check(data map[string][]byte) (*served, error) {
 	}
 	options := x509.VerifyOptions{CurrentTime: middle(leaf), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Intermediates: x509.NewCertPool()}
 	options.Roots = x509.NewCertPool()
-	if issuer := data["ca.crt"]; len(issuer) > 0 {
+	if issuer := data[issuerKey]; len(issuer) > 0 {
 		if !options.Roots.AppendCertsFromPEM(issuer) {
 			return nil, errors.New("ca.crt holds no certificate")
 		}

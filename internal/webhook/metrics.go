@@ -1,11 +1,16 @@
 package webhook
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 type metrics struct {
 	requests, rejected, reloads, handshakes, converted *prometheus.CounterVec
 	duration                                           *prometheus.HistogramVec
-	inFlight, notBefore, notAfter                      prometheus.Gauge
+	inFlight, busy                                     prometheus.Gauge
+	notBefore, notAfter                                *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -14,6 +19,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "flotilla_" + name, Help: help})
+	}
+	ofPair := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flotilla_webhook_serving_cert_" + name + "_timestamp_seconds", Help: help}, []string{"serial"})
 	}
 	m := &metrics{
 		requests:   counters("webhook_requests_total", "Requests by path and HTTP code.", "path", "code"),
@@ -25,9 +33,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "flotilla_webhook_request_duration_seconds", Help: "How long requests took.", Buckets: prometheus.ExponentialBuckets(0.0005, 3, 10),
 		}, []string{"path"}),
 		inFlight:  gauge("webhook_inflight_bytes", "Bytes of bodies that are being worked on."),
-		notBefore: gauge("webhook_serving_cert_not_before_timestamp_seconds", "When the pair in use begins to be valid."),
-		notAfter:  gauge("webhook_serving_cert_not_after_timestamp_seconds", "When the pair in use ends to be valid."),
+		busy:      gauge("webhook_inflight_requests", "Requests that are being worked on."),
+		notBefore: ofPair("not_before", "When the pair in use begins to be valid."),
+		notAfter:  ofPair("not_after", "When the pair in use ends to be valid."),
 	}
-	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.duration, m.inFlight, m.notBefore, m.notAfter)
+	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.duration, m.inFlight, m.busy, m.notBefore, m.notAfter)
 	return m
+}
+
+// serving tells of the pair in use.
+func (m *metrics) serving(serial string, notBefore, notAfter time.Time) {
+	for gauge, at := range map[*prometheus.GaugeVec]time.Time{m.notBefore: notBefore, m.notAfter: notAfter} {
+		gauge.Reset()
+		gauge.WithLabelValues(serial).Set(float64(at.Unix()))
+	}
 }

@@ -18,11 +18,14 @@ import (
 // Options are the server's own flags.
 type Options struct {
 	BindAddress, TLSSecret         string
+	TLSCertFile, TLSKeyFile        string
 	ServiceName, ServiceNamespace  string
 	MaxConversionBody, MaxInFlight string
 	TemplateValidation             string
 	ShutdownDelay, ShutdownTimeout time.Duration
 }
+
+const defaultSecret = "flotilla-system/flotilla-webhook-tls"
 
 // Ways to have Pod templates judged.
 const (
@@ -41,7 +44,7 @@ func (o *Options) Templates(client kubernetes.Interface) *admission.Templates {
 // DefaultOptions are the names and limits of the suite.
 func DefaultOptions() *Options {
 	return &Options{
-		BindAddress: ":9443", TLSSecret: "flotilla-system/flotilla-webhook-tls",
+		BindAddress: ":9443", TLSSecret: defaultSecret,
 		ServiceName: "flotilla-webhook", ServiceNamespace: "flotilla-system",
 		TemplateValidation: templatesDryRun,
 		MaxConversionBody:  "32Mi", MaxInFlight: "128Mi",
@@ -53,6 +56,8 @@ func DefaultOptions() *Options {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "address of the webhooks")
 	f.StringVar(&o.TLSSecret, "tls-secret", o.TLSSecret, "namespace/name of the Secret with the serving pair")
+	f.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "file with the certificate, instead of --tls-secret; read again every 10 seconds, as is a ca.crt beside it")
+	f.StringVar(&o.TLSKeyFile, "tls-key-file", o.TLSKeyFile, "file with the key of --tls-cert-file")
 	f.StringVar(&o.ServiceName, "service-name", o.ServiceName, "Service that the webhooks are called by")
 	f.StringVar(&o.ServiceNamespace, "service-namespace", o.ServiceNamespace, "namespace of that Service")
 	f.StringVar(&o.MaxConversionBody, "max-conversion-body", o.MaxConversionBody, "largest body of a conversion review")
@@ -74,6 +79,12 @@ func (o *Options) Check() error {
 	namespace, name, found := strings.Cut(o.TLSSecret, "/")
 	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		wrong("tls-secret", o.TLSSecret, "namespace/name")
+	}
+	switch {
+	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
+		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file: must be given both or neither"))
+	case o.TLSCertFile != "" && o.TLSSecret != defaultSecret:
+		errs = append(errs, errors.New("--tls-secret and --tls-cert-file: only one of them may be given"))
 	}
 	for flag, value := range map[string]string{"service-name": o.ServiceName, "service-namespace": o.ServiceNamespace} {
 		if len(validation.IsDNS1123Label(value)) > 0 {
@@ -103,6 +114,14 @@ func (o *Options) inFlight() int64 { return bytesOf(o.MaxInFlight) }
 
 // host is what the API server checks the certificate for.
 func (o *Options) host() string { return o.ServiceName + "." + o.ServiceNamespace + ".svc" }
+
+// pair is where the serving pair comes from.
+func (o *Options) pair() string {
+	if o.TLSCertFile != "" {
+		return "file " + o.TLSCertFile
+	}
+	return "Secret " + o.TLSSecret
+}
 
 // bytesOf is 0 for text that is no number.
 func bytesOf(text string) int64 {

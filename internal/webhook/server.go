@@ -13,11 +13,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
 )
@@ -48,7 +43,6 @@ type Server struct {
 	metrics  *metrics
 	gate     *gatekeeper
 	routes   []route
-	secrets  cache.SharedIndexInformer
 	start    func(context.Context)
 	listener net.Listener
 }
@@ -58,18 +52,13 @@ func New(env *app.Env, o Options) (*Server, error) {
 	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics)}
 	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight()}
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
-	namespace, name, _ := strings.Cut(o.TLSSecret, "/")
-	factory := kubeinformers.NewSharedInformerFactoryWithOptions(env.Kube, 0, kubeinformers.WithNamespace(namespace),
-		kubeinformers.WithTweakListOptions(func(l *metav1.ListOptions) {
-			l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		}))
-	s.secrets, s.start = factory.Core().V1().Secrets().Informer(), factory.StartWithContext
-	// A deletion changes nothing: what was loaded goes on being served.
-	_, err := s.secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.load, UpdateFunc: func(_, o any) { s.load(o) }})
-	if err = errors.Join(err, s.secrets.SetWatchErrorHandlerWithContext(env.WatchFailed)); err != nil {
-		return nil, fmt.Errorf("setting up the informer: %w", err)
+	if o.TLSCertFile != "" {
+		s.start = func(ctx context.Context) { go fromFiles(ctx, env.Clock, o.TLSCertFile, o.TLSKeyFile, s.take) }
+		return s, nil
 	}
-	return s, nil
+	var err error
+	s.start, err = fromSecret(env, o.TLSSecret, s.take)
+	return s, err
 }
 
 // Handle adds a path, before the server works. Bodies are at most as large as limit.
@@ -82,21 +71,19 @@ func (s *Server) Observe(kind, from, to, result string) {
 	s.metrics.converted.WithLabelValues(kind, from, to, result).Inc()
 }
 
-func (s *Server) load(o any) {
-	secret, ok := o.(*corev1.Secret)
-	if !ok {
-		return
-	}
-	err, news := s.keeper.Load(secret)
+// take takes a pair into use if it is good.
+func (s *Server) take(o offered) bool {
+	err, news := s.keeper.Load(o)
 	switch {
 	case err != nil && news:
-		s.env.Log.Info("the Secret's pair is not taken into use", "secret", s.options.TLSSecret, "reason", err.Error())
+		s.env.Log.Info("the pair is not taken into use", "from", s.options.pair(), "reason", err.Error())
 	case err == nil && news:
 		leaf := s.keeper.Leaf()
-		s.metrics.notBefore.Set(float64(leaf.NotBefore.Unix()))
-		s.metrics.notAfter.Set(float64(leaf.NotAfter.Unix()))
-		s.env.Log.Info("serving with another pair", "serial", leaf.SerialNumber.Text(16), "notAfter", leaf.NotAfter)
+		serial := leaf.SerialNumber.Text(16)
+		s.metrics.serving(serial, leaf.NotBefore, leaf.NotAfter)
+		s.env.Log.Info("serving with another pair", "serial", serial, "notAfter", leaf.NotAfter)
 	}
+	return err == nil
 }
 
 // Start listens. The Secret may come later: until then handshakes are refused.
@@ -116,9 +103,44 @@ func (s *Server) Ready() error {
 	case s.gate.draining.Load():
 		return errors.New("shutting down")
 	case !s.keeper.IsGood():
-		return fmt.Errorf("there is no valid serving pair in Secret %s", s.options.TLSSecret)
+		return fmt.Errorf("there is no valid serving pair in %s", s.options.pair())
 	}
-	return nil
+	return s.greet()
+}
+
+// greetWithin is how long a handshake with ourselves may take.
+const greetWithin = time.Second
+
+// greet makes sure that whoever calls is answered, with the pair that is loaded.
+func (s *Server) greet() error {
+	ctx, cancel := context.WithTimeout(context.Background(), greetWithin)
+	defer cancel()
+	loaded := s.keeper.Leaf()
+	dialer := tls.Dialer{Config: &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// Whether others trust it is not the question here.
+		InsecureSkipVerify: true, //nolint:gosec // The certificate is compared below.
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if !c.PeerCertificates[0].Equal(loaded) && !c.PeerCertificates[0].Equal(s.keeper.Leaf()) {
+				return errors.New("another certificate is served than the one that is loaded")
+			}
+			return nil
+		},
+	}}
+	connection, err := dialer.DialContext(ctx, "tcp", reachable(s.listener.Addr()))
+	if err != nil {
+		return fmt.Errorf("a handshake with ourselves: %w", err)
+	}
+	return connection.Close() //nolint:wrapcheck // Nothing was sent.
+}
+
+// reachable is where a listener on all addresses can be called on this machine.
+func reachable(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return address.String()
+	}
+	return net.JoinHostPort("localhost", port)
 }
 
 // Work serves until the context ends, and then for a while longer, until nobody asks any more.

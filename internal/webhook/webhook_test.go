@@ -142,8 +142,10 @@ func secret(t *testing.T, issuer *certs.Pair, host string, now time.Time, validi
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Data: data}
 }
 
+func offerOf(s *corev1.Secret) offered { return offered{data: s.Data, version: s.ResourceVersion} }
+
 func TestScenarios1To8WhichPairIsServed(t *testing.T) {
-	const host = "flotilla-webhook.flotilla-system.svc"
+	const host = testHost
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	results := map[string]int{}
 	k := NewKeeper(host, func() time.Time { return now }, func(result string) { results[result]++ })
@@ -154,11 +156,11 @@ func TestScenarios1To8WhichPairIsServed(t *testing.T) {
 	issuer, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
 	require.NoError(t, err)
 	good := secret(t, issuer, host, now, 10*time.Hour, "1")
-	err, news := k.Load(good)
+	err, news := k.Load(offerOf(good))
 	require.NoError(t, err)
 	require.True(t, news)
 	serial := k.Leaf().SerialNumber
-	_, news = k.Load(good)
+	_, news = k.Load(offerOf(good))
 	require.False(t, news)
 
 	other, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
@@ -174,23 +176,23 @@ func TestScenarios1To8WhichPairIsServed(t *testing.T) {
 		"5 expired": secret(t, issuer, host, now.Add(-3*time.Hour), time.Hour, "6"), "by another issuer than it says": foreign,
 		"nothing": {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}},
 	} {
-		err, news := k.Load(bad)
+		err, news := k.Load(offerOf(bad))
 		require.Error(t, err, name)
 		require.True(t, news, name)
-		_, news = k.Load(bad)
+		_, news = k.Load(offerOf(bad))
 		require.False(t, news, "it is told once")
 		require.Equal(t, serial, k.Leaf().SerialNumber, name)
 		require.True(t, k.IsGood())
 	}
 	now = now.Add(-70 * time.Minute)
-	err, _ = k.Load(secret(t, issuer, host, now.Add(70*time.Minute), time.Hour, "8"))
+	err, _ = k.Load(offerOf(secret(t, issuer, host, now.Add(70*time.Minute), time.Hour, "8")))
 	require.NoError(t, err, "8 the clock is behind")
 	now = now.Add(100 * time.Hour)
 	require.False(t, k.IsGood(), "7 expired")
 	pair, err := k.Get(nil)
 	require.NoError(t, err, "and served all the same")
 	require.NotNil(t, pair)
-	err, _ = k.Load(secret(t, issuer, host, now, time.Hour, "9"))
+	err, _ = k.Load(offerOf(secret(t, issuer, host, now, time.Hour, "9")))
 	require.NoError(t, err)
 	require.True(t, k.IsGood())
 	require.Equal(t, 3, results[reloadLoaded])
@@ -213,6 +215,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"service-name":        func(o *Options) { o.ServiceName = "No" },
 		"max-conversion-body": func(o *Options) { o.MaxConversionBody = "much" },
 		"max-inflight-bytes":  func(o *Options) { o.MaxInFlight = "-1" },
+		"tls-cert-file":       func(o *Options) { o.TLSCertFile = "tls.crt" },
+		"tls-key-file":        func(o *Options) { o.TLSKeyFile = "tls.key" },
 		"shutdown-delay":      func(o *Options) { o.ShutdownDelay = -1 },
 	} {
 		o := DefaultOptions()

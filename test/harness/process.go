@@ -30,3 +30,19 @@ func (c *Cluster) StartController(t testing.TB, component, namespace string, arg
 	})
 	return p
 }
+
+// StartTask starts a task, which ends by itself, or with the test.
+func (c *Cluster) StartTask(t testing.TB, component string, args ...string) *localcluster.Process {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig, err := c.KubeconfigFor(t.Context(), component, dir)
+	if err != nil {
+		t.Fatalf("kubeconfig of %s: %v", component, err)
+	}
+	p, err := c.Start(component, dir, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	if err != nil {
+		t.Fatalf("starting %s: %v", component, err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
