@@ -140,22 +140,27 @@ func (a *applying) adoptAll(ctx context.Context) error {
 	})
 }
 
+// adopt takes the claims back before the Pod: while they are without their Pod they are kept, and a Pod that has come
+// without its claims would not be looked at again.
 func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
-	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
-	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build()); err != nil {
-		return err
-	}
 	theirs, err := a.claimsToTakeBack(p)
 	if err != nil {
 		return err
 	}
 	for _, claim := range theirs {
-		back := patch.New(claim).IfUnchanged(claim).OwnerReferences([]metav1.OwnerReference{ownerReference(a.s.Set)})
-		if _, err := a.writer.PatchClaim(ctx, a.s.Set.UID, claim, back.Build()); err != nil {
+		if err := a.takeBack(ctx, HandOver{claim, p}); err != nil {
 			return err
 		}
 	}
-	return nil
+	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
+	_, err = a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build())
+	return err
+}
+
+// takeBack makes the set the owner of a claim again.
+func (a *applying) takeBack(ctx context.Context, h HandOver) error {
+	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.backTo(a.s.Set))
+	return err
 }
 
 // claimsToTakeBack are those that went with the Pod, and those of its id that belong to nobody.
@@ -195,6 +200,14 @@ func (a *applying) handleClaims(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, h := range a.s.Parted {
+		if slices.ContainsFunc(a.plan.Delete, func(d Deletion) bool { return d.Pod == h.Pod }) {
+			continue
+		}
+		if err := a.takeBack(ctx, h); err != nil && !isPassing(err) {
+			return err
+		}
+	}
 	for _, claim := range a.claims.Delete {
 		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
 			return err
@@ -230,6 +243,12 @@ func (a *applying) refresh(ctx context.Context) bool {
 
 func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
 	p := r.Pod
+	if change, due := r.Step.Resize.Patch(p); due && r.Step.Closes {
+		// It was refused before. The Pod does not leave its Services only to hear that again.
+		if err := a.writer.TryPod(ctx, p, change); kube.IsRefused(err) && !kube.IsNoRehearsal(err) {
+			return a.resized(p, a.replaceIfRefused(ctx, err, r.Instead))
+		}
+	}
 	if r.Step.Due {
 		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, r.Step.Patch)
 		if err != nil {
@@ -238,8 +257,18 @@ func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
 		p = patched
 		a.reportBroken(r)
 	}
-	err := a.resize(ctx, p, r.Step.Resize, r.Instead)
-	if err != nil && !isPassing(err) {
+	if len(r.Step.Resize) == 0 {
+		return nil
+	}
+	return a.resized(p, a.resize(ctx, p, r.Step.Resize, r.Instead))
+}
+
+// resized notes whether a Pod has been given its resources, or when to try again.
+func (a *applying) resized(p *corev1.Pod, err error) error {
+	switch {
+	case err == nil:
+		a.backoff.Succeeded(a.s.Set.UID, string(p.UID))
+	case !isPassing(err):
 		a.backoff.Failed(a.s.Set.UID, string(p.UID), goalOf(a.s.Set), a.now)
 	}
 	return err
@@ -454,13 +483,17 @@ func (m *maker) makeClaims(ctx context.Context, templates []corev1.PersistentVol
 	return nil
 }
 
-// delete deletes a Pod and then its claims, or makes it wait for its hook.
+// delete deletes a Pod and then its claims, or makes it wait for its hook. A deletion that is refused leaves the claims as
+// they were: they are taken back.
 func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) error {
 	if len(d.Prepare) > 0 {
 		err := a.send(ctx, d.Pod, d.Prepare)
 		if err != nil && !isPassing(err) {
 			a.warn(failure, "preparing the deletion of Pod %s: %v", d.Pod.Name, err)
 		}
+		return err
+	}
+	if err := a.part(ctx, d.Pod); err != nil {
 		return err
 	}
 	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
@@ -476,6 +509,24 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 			if !isPassing(err) {
 				a.warn(failure, "%v", err)
 			}
+			return err
+		}
+	}
+	return nil
+}
+
+// part hands the claims of a Pod over to it before it is deleted, where claims without a Pod are used again. They are to go
+// with this one, even if nobody gets to delete them: the next Pod must not find its data.
+func (a *applying) part(ctx context.Context, p *corev1.Pod) error {
+	if !a.s.Set.Spec.ScaleStrategy.EnablePVCReuse {
+		// Claims without a Pod are deleted anyway.
+		return nil
+	}
+	for _, claim := range a.s.claimsOf(p) {
+		if !metav1.IsControlledBy(claim, a.s.Set) {
+			continue
+		}
+		if err := a.handOver(ctx, HandOver{claim, p}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -116,13 +117,27 @@ func (h HandOver) patchFor(s *Snapshot) patch.Patch {
 	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, podReference(h.Pod))).Build()
 }
 
+// backTo is the patch that makes the set the claim's owner again.
+func (h HandOver) backTo(set *v1beta1.CloneSet) patch.Patch {
+	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
+		return r.UID == h.Pod.UID
+	})
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, ownerReference(set))).Build()
+}
+
 // claimsOf are the claims with the Pod's id.
 func (s *Snapshot) claimsOf(p *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	id := idOf(p, s.Set)
 	if id == "" {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.Claims), func(c *corev1.PersistentVolumeClaim) bool {
+	claims := slices.DeleteFunc(slices.Clone(s.Claims), func(c *corev1.PersistentVolumeClaim) bool {
 		return idOfClaim(c, s.Set) != id
 	})
+	for _, h := range s.Parted {
+		if h.Pod == p {
+			claims = append(claims, h.Claim)
+		}
+	}
+	return claims
 }

@@ -151,6 +151,17 @@ func (c *Controller) gatherClaims(s *Snapshot) error {
 		}
 		s.Claims = append(s.Claims, claim)
 	}
+	for _, p := range s.Pods {
+		parted, err := owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), p.UID)
+		if err != nil {
+			return err
+		}
+		for _, claim := range parted {
+			if claim.DeletionTimestamp == nil && idOfClaim(claim, s.Set) == idOf(p, s.Set) {
+				s.Parted = append(s.Parted, HandOver{claim, p})
+			}
+		}
+	}
 	return c.gatherForeignIDs(s)
 }
 

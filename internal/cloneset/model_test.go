@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,9 +204,22 @@ func (m *model) put(resource string, o object) {
 }
 
 func (m *model) remove(resource, key string) {
+	if resource == resourcePods {
+		m.collect(m.objects[resource][key].GetUID())
+	}
 	m.version++
 	delete(m.objects[resource], key)
 	m.history = append(m.history, change{resource: resource, key: key, version: strconv.Itoa(m.version)})
+}
+
+// collect removes the claims that a Pod was the only owner of, as the garbage collector does.
+func (m *model) collect(pod types.UID) {
+	for _, key := range slices.Sorted(maps.Keys(m.objects[resourceClaims])) {
+		claim := m.objects[resourceClaims][key]
+		if owners := claim.GetOwnerReferences(); len(owners) == 1 && owners[0].UID == pod {
+			m.remove(resourceClaims, key)
+		}
+	}
 }
 
 // react answers the controller's requests.

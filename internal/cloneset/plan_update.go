@@ -51,6 +51,10 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 			slices.ContainsFunc(plan.Cancel, func(c PodPatch) bool { return c.Pod == r.Pod })
 	})
 	s.planUpdate(plan, n, members, s.due(plan, candidates, way.wanted), way, changes, now)
+	plan.Refresh = slices.DeleteFunc(plan.Refresh, func(r Refresh) bool {
+		// A Pod that is taken further is not given first what it was to have before.
+		return r.Step.Moves && slices.ContainsFunc(plan.Update, func(u Update) bool { return u.Pod == r.Pod && u.Impossible == nil })
+	})
 	for _, m := range members {
 		if after, ok := pods.AvailableAfter(m.Pod, s.Set.Spec.MinReadySeconds, now); ok {
 			plan.look(after)
@@ -160,9 +164,10 @@ func (s *Snapshot) planRefresh(plan *Plan, members []*member, way direction, unw
 	for _, m := range members {
 		step := inplace.Refresh{
 			Lifecycle: s.Set.Spec.Lifecycle, AtTarget: m.isAt(way.to), Unwanted: unwanted[m], Now: now,
-			KeepInfeasible: s.isInPlaceOnly(), KeepResources: s.Postponed[m.UID] > 0, Behind: behind[m],
+			KeepInfeasible: s.isInPlaceOnly(), ResourcesAfter: s.Postponed[m.UID], Behind: behind[m],
 		}.Step(m.Pod)
 		plan.look(step.RequeueAfter)
+		plan.UpdatePostponed = plan.UpdatePostponed || step.Waits
 		if !step.Due {
 			step = labelHash(m.Pod, step)
 		}

@@ -25,7 +25,7 @@ func (s *simulation) setUp() edit {
 	claims, reuse, deadline := s.chance(3), s.chance(2), s.chance(3)
 	hooks := [3]bool{s.chance(4), s.chance(4), s.chance(6)}
 	markNotReady := s.chance(2)
-	exclude, prioritised := s.chance(4), s.chance(4)
+	exclude, prioritised, batches := s.chance(4), s.chance(4), s.chance(2)
 	return func(set *v1beta1.CloneSet) {
 		if claims {
 			claimTemplate(set)
@@ -41,6 +41,11 @@ func (s *simulation) setUp() edit {
 		set.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")},
 			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+		}
+		set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, corev1.Container{Name: "side", Image: "s1"})
+		if batches {
+			set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "0"}}
+			set.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "10"}}
 		}
 		s.putHooks(set, hooks, markNotReady)
 		if prioritised {
@@ -88,10 +93,14 @@ func (s *simulation) randomEdit(last bool) edit {
 	scales := s.chance(2)
 	specifies := s.chance(6)
 	resizes, cpu := s.chance(6), 1+int64(s.random.IntN(3))
+	sides, side := s.chance(2), fmt.Sprintf("s%d", 1+s.random.IntN(3))
 	return func(set *v1beta1.CloneSet) {
 		template := &set.Spec.Template
 		if newImage || last && template.Spec.Containers[0].Image == "broken" {
 			template.Spec.Containers[0].Image = images[s.random.IntN(len(images))]
+		}
+		if sides {
+			template.Spec.Containers[1].Image = side
 		}
 		if resizes {
 			template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpu, resource.DecimalSI)}
@@ -123,7 +132,7 @@ func (s *simulation) randomStrategy() edit {
 		v1beta1.ReCreateCloneSetPodUpdatePolicyType, v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType, v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType,
 	}
 	policy := policies[s.random.IntN(len(policies))]
-	onDelete, paused, grace, minReady, throttle := s.chance(12), s.chance(10), s.chance(6), s.chance(5), s.chance(6)
+	onDelete, paused, grace, minReady, throttle := s.chance(12), s.chance(10), s.chance(3), s.chance(5), s.chance(6)
 	return func(set *v1beta1.CloneSet) {
 		old := set.Spec.UpdateStrategy.RollingUpdate
 		r := &v1beta1.RollingUpdateCloneSetStrategy{

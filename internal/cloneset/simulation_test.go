@@ -245,7 +245,7 @@ func describe(set *v1beta1.CloneSet) string {
 
 // version tells revisions apart: all that schedules change of a template.
 func version(meta *metav1.ObjectMeta, spec *corev1.PodSpec) string {
-	return spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[0].Resources.Limits.Cpu().String()
+	return spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[0].Resources.Limits.Cpu().String() + "/" + spec.Containers[1].Image
 }
 
 // current is the version that partition holds Pods at; that of the spec as long as there is none.
@@ -301,7 +301,7 @@ func (s *simulation) step() {
 	case n < 10:
 		s.show(s.shown + 1 + s.random.IntN(1+s.lag()))
 	case n < 11:
-		s.clock.Step(time.Duration(s.random.IntN(1500)) * time.Millisecond)
+		s.clock.Step(time.Duration(s.random.IntN(3500)) * time.Millisecond)
 	case n < 12:
 		s.interfere()
 	default:
@@ -459,6 +459,7 @@ func (s *simulation) checkEnd() {
 		}
 	}
 	s.checkClaims()
+	s.checkContents()
 	before := s.total()
 	for range 3 {
 		s.alarm.Add(cache.NewObjectName(namespace, setName))
@@ -521,4 +522,28 @@ func (s *simulation) belongsToSet(o object) bool {
 		}
 	}
 	return false
+}
+
+// checkContents checks that Pods run what their revisions say. What no node can give is left out.
+func (s *simulation) checkContents() {
+	for _, p := range s.active() {
+		stored, ok := s.objects[resourceRevisions][namespace+"/"+pods.RevisionOf(p)].(*appsv1.ControllerRevision)
+		if !ok {
+			continue
+		}
+		template, err := revision.Decode(stored.Data.Raw)
+		must(err)
+		for i, want := range template.Spec.Containers {
+			has := p.Spec.Containers[i]
+			if has.Image != want.Image {
+				s.fail("Pod %s at %s: container %s runs %s instead of %s", p.Name, stored.Name, want.Name, has.Image, want.Image)
+			}
+			if !isInfeasible(want) && has.Resources.Limits.Cpu().Cmp(*want.Resources.Limits.Cpu()) != 0 {
+				s.fail("Pod %s at %s: container %s has %s CPU instead of %s", p.Name, stored.Name, want.Name, has.Resources.Limits.Cpu(), want.Resources.Limits.Cpu())
+			}
+		}
+		if p.Labels["v"] != template.Labels["v"] {
+			s.fail("Pod %s at %s: label v is %q instead of %q", p.Name, stored.Name, p.Labels["v"], template.Labels["v"])
+		}
+	}
 }

@@ -30,8 +30,10 @@ type Snapshot struct {
 	Returning []*corev1.Pod
 	// Inactive are owned Pods that have ended or been deleted.
 	Inactive []*corev1.Pod
-	// Claims are those that the set or one of its Pods owns, and that are not terminating.
+	// Claims are those that the set owns and that are not terminating.
 	Claims []*corev1.PersistentVolumeClaim
+	// Parted are claims that were handed over to Pods which have not gone after all.
+	Parted []HandOver
 	// StuckIDs are the instance ids of which a claim is terminating.
 	StuckIDs sets.Set[string]
 	// ForeignIDs are the instance ids of claims whose Pod exists and is not the set's (any more).

@@ -27,12 +27,28 @@ func newPending() pending {
 	return pending{images: map[string]string{}, references: map[string]metav1.ObjectMeta{}, resources: Resize{}}
 }
 
-// add adds what is to be done; what is there already of the same kind gives way.
+// add adds what is to be done; what is there already of the same entry gives way.
 func (w pending) add(images map[string]string, references map[string]metav1.ObjectMeta, resources Resize) pending {
 	maps.Copy(w.images, images)
-	maps.Copy(w.references, references)
-	maps.Copy(w.resources, resources)
+	for name, more := range references {
+		had := w.references[name]
+		w.references[name] = metav1.ObjectMeta{Labels: joined(had.Labels, more.Labels), Annotations: joined(had.Annotations, more.Annotations)}
+	}
+	for name, more := range resources {
+		had := w.resources[name]
+		w.resources[name] = corev1.ResourceRequirements{Limits: joined(had.Limits, more.Limits), Requests: joined(had.Requests, more.Requests)}
+	}
 	return w
+}
+
+// joined has the entries of both maps, those of the second first of all; nil without any map.
+func joined[M ~map[K]V, K comparable, V any](a, b M) M {
+	if a == nil {
+		return maps.Clone(b)
+	}
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
 }
 
 // containers are the names of those concerned that the Pod has, sorted.
@@ -154,14 +170,18 @@ func (w pending) applyContainer(o *patch.Object, p *corev1.Pod, name string, sta
 }
 
 // launchPriorities are the priorities of the containers that have one: by the barrier that starts them in order if
-// there is any, else by what the user asked for. Larger ones go first.
+// there is any, else by what the user asked for. Larger ones go first. Beside a container with a wish, one without has the
+// wish 0.
 func launchPriorities(p *corev1.Pod) map[string]int {
-	barriers, wishes := map[string]int{}, map[string]int{}
+	barriers, wishes, silent := map[string]int{}, map[string]int{}, []string{}
 	ordered := p.Annotations[pub.ContainerLaunchPriorityKey] == pub.ContainerLaunchOrdered
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		if ordered {
+		switch {
+		case ordered:
 			wishes[c.Name] = -i
+		case !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == pub.ContainerPriorityEnv }):
+			silent = append(silent, c.Name)
 		}
 		for _, e := range c.Env {
 			switch e.Name {
@@ -177,6 +197,11 @@ func launchPriorities(p *corev1.Pod) map[string]int {
 	}
 	if len(barriers) > 0 {
 		return barriers
+	}
+	if len(wishes) > 0 {
+		for _, name := range silent {
+			wishes[name] = 0
+		}
 	}
 	return wishes
 }

@@ -120,9 +120,19 @@ func differingFields[T any](a, b T) string {
 	return strings.Join(names, ", ")
 }
 
+// ours are the labels and annotations by which we know Pods. Templates may carry them, copied from a Pod; ours count.
+var ours = []string{
+	pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.CloneSetInstanceIDKey, pub.LifecycleStateKey, pub.LifecycleTimestampKey,
+	pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld,
+}
+
 func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) {
 	labels := compareMaps(from.Labels, to.Labels)
 	annotations := compareMaps(from.Annotations, to.Annotations)
+	for _, key := range ours {
+		delete(labels, key)
+		delete(annotations, key)
+	}
 	for i := range to.Spec.Containers {
 		c.takeReferences(&to.Spec.Containers[i], labels, annotations)
 	}
@@ -236,8 +246,14 @@ func compareMaps(from, to map[string]string) map[string]any {
 }
 
 func compareFinalizers(metadata map[string]any, from, to []string) {
-	missing := func(list, other []string) []string {
-		return slices.DeleteFunc(slices.Clone(list), func(f string) bool { return slices.Contains(other, f) })
+	missing := func(list, other []string) []any {
+		var out []any
+		for _, f := range list {
+			if !slices.Contains(other, f) {
+				out = append(out, f)
+			}
+		}
+		return out
 	}
 	if added := missing(to, from); len(added) > 0 {
 		metadata["finalizers"] = added

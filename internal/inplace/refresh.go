@@ -22,8 +22,8 @@ type Refresh struct {
 	Unwanted bool
 	// KeepInfeasible: a Pod whose node cannot give it the new resources is not replaced, and goes on with the old ones.
 	KeepInfeasible bool
-	// KeepResources: the containers are left with what they have, for now.
-	KeepResources bool
+	// ResourcesAfter is how long the containers are left with what they have, because giving them more failed; 0: not.
+	ResourcesAfter time.Duration
 	// Behind: the Pod is about to be updated again, from a broken record. Until then its gates stay as they are.
 	Behind bool
 	Now    time.Time
@@ -42,6 +42,12 @@ type Step struct {
 	State pub.LifecycleStateType
 	// Broken names annotations of the Pod that could not be read and count as absent.
 	Broken []string
+	// Waits: the update goes on only later, although the Pod could.
+	Waits bool
+	// Moves: the write changes what containers run.
+	Moves bool
+	// Closes: the write takes the Pod out of its Services, for Resize.
+	Closes bool
 }
 
 // Step decides. Every write to a Pod that is not new is for exactly this version of it, so that a start which it has not
@@ -60,8 +66,7 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 	}
 	if record.State != nil {
 		if missing := r.missing(p, record.State); missing != nil {
-			step.Resize = missing
-			return step
+			return r.resize(p, record.State, missing, step)
 		}
 		if !batchesCompleted(p, record.State) {
 			return r.settleInfeasible(p, step)
@@ -76,13 +81,36 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 // missing is what the update was to give the containers and what they were not given: a process died before that.
 func (r Refresh) missing(p *corev1.Pod, state *pub.InPlaceUpdateState) Resize {
 	wanted := Resize(state.ContainerResources)
-	if len(wanted) == 0 || r.KeepResources {
+	if len(wanted) == 0 {
 		return nil
 	}
 	if _, due := wanted.Patch(p); !due {
 		return nil
 	}
 	return wanted
+}
+
+// resize gives the containers what is missing, or puts that off. Meanwhile the Pod serves with what it has, if all else is
+// done: what is missing stays in its record, so its update is not over. A container that restarts for it leaves the
+// Services first.
+func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, missing Resize, step Step) Step {
+	if r.ResourcesAfter > 0 {
+		step.RequeueAfter, step.Waits = r.ResourcesAfter, true
+		o := patch.New(p).IfUnchanged(p)
+		if batchesCompleted(p, state) && p.Spec.NodeName != "" {
+			r.answerGates(o, p, step.State)
+		}
+		if o.Empty() {
+			return step
+		}
+		return step.write(o.BuildStatus())
+	}
+	step.Resize = missing
+	if missing.restarts(p) && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady) {
+		step.Closes = true
+		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+	}
+	return step
 }
 
 // settleInfeasible ends an update whose node will never give what is wanted, where the Pod must stay: it goes on with
@@ -95,11 +123,18 @@ func (r Refresh) settleInfeasible(p *corev1.Pod, step Step) Step {
 }
 
 // isSettled says whether the Pod is in no update, so that its record need not be read. All the Pods of a set that rests
-// are.
+// are. A Pod without a state may be in one all the same: somebody has spoiled its label.
 func isSettled(p *corev1.Pod, state pub.LifecycleStateType) bool {
 	_, grace := p.Annotations[pub.InPlaceUpdateGraceKey]
 	_, oldGrace := p.Annotations[pub.InPlaceUpdateGraceKeyOld]
-	return !grace && !oldGrace && (state == "" || state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal)
+	switch {
+	case grace || oldGrace:
+		return false
+	case state == "":
+		c := pods.Condition(p, pub.InPlaceUpdateReady)
+		return !HasRecord(p) || c == nil || c.Status == corev1.ConditionTrue
+	}
+	return state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal
 }
 
 func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
@@ -114,19 +149,23 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 		return step
 	}
 	work := newPending().add(record.Grace.ContainerImages, record.Grace.ContainerRefMetadata, record.Grace.ContainerResources)
-	metadata := map[string]any{}
-	if len(record.Grace.MetaDataPatch) > 0 {
-		// Written by Apply. Text that somebody else put there is left out rather than block the update.
-		_ = json.Unmarshal(record.Grace.MetaDataPatch, &metadata)
-	}
-	o.Merge(onlyMetadata(metadata))
+	o.Merge(storedMetadata(record.Grace.MetaDataPatch))
 	state := record.State
 	state.PreviousRevision = ""
 	work.apply(o, p, state, r.Now)
 	writeState(o, p, state)
 	removeGrace(o, p)
-	step.Resize = state.ContainerResources
+	step.Resize, step.Moves = state.ContainerResources, true
 	return step.write(o.Build())
+}
+
+// storedMetadata is the metadata of a stored patch. Text that nobody can read is left out rather than block the update.
+func storedMetadata(raw []byte) map[string]any {
+	var tree map[string]any
+	if len(raw) == 0 || json.Unmarshal(raw, &tree) != nil {
+		return nil
+	}
+	return onlyMetadata(tree)
 }
 
 // onlyMetadata keeps what a stored patch may change: labels, annotations and finalizers.
@@ -156,7 +195,7 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 	o := patch.New(p).IfUnchanged(p)
 	work.apply(o, p, record.State, r.Now)
 	writeState(o, p, record.State)
-	step.Resize = record.State.ContainerResources
+	step.Resize, step.Moves = record.State.ContainerResources, true
 	return step.write(o.Build())
 }
 

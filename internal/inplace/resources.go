@@ -122,6 +122,14 @@ func (r Resize) Patch(p *corev1.Pod) (patch.Patch, bool) {
 	return o.BuildResize(), !o.Empty()
 }
 
+// restarts says whether a container restarts to be given what it does not have yet.
+func (r Resize) restarts(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+		missing, ok := lacking(c.Resources, r[c.Name])
+		return ok && restartsOnResize(&c, missing)
+	})
+}
+
 // lacking are the entries that differ from what there is.
 func lacking(have, want corev1.ResourceRequirements) (corev1.ResourceRequirements, bool) {
 	differing := func(have, want corev1.ResourceList) corev1.ResourceList {

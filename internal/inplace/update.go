@@ -2,6 +2,8 @@ package inplace
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,17 +37,22 @@ type Update struct {
 // CloseGate is the write that takes the Pod out of its Services, and false if nothing restarts or the Pod has no gate.
 // It is due even if the condition looks False already: what is seen may be old.
 func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
-	if !u.Change.restarts || !pods.HasGate(p, pub.InPlaceUpdateReady) {
+	restarts := u.Change.restarts || withheld(Read(p)).restarts
+	if !restarts || !pods.HasGate(p, pub.InPlaceUpdateReady) {
 		return patch.Patch{}, false
 	}
-	o := patch.New(p).Condition(corev1.PodCondition{
+	return closeGate(patch.New(p), p, u.Now), true
+}
+
+func closeGate(o *patch.Object, p *corev1.Pod, now time.Time) patch.Patch {
+	o.Condition(corev1.PodCondition{
 		Type: pub.InPlaceUpdateReady, Status: corev1.ConditionFalse,
-		Reason: pub.ReasonStartInPlaceUpdate, LastTransitionTime: metav1.NewTime(u.Now),
+		Reason: pub.ReasonStartInPlaceUpdate, LastTransitionTime: metav1.NewTime(now),
 	})
-	if ready, ok := lifecycle.NotReadyNow(p, u.Now); ok {
+	if ready, ok := lifecycle.NotReadyNow(p, now); ok {
 		o.Condition(ready)
 	}
-	return o.BuildStatus(), true
+	return o.BuildStatus()
 }
 
 // Apply is the write that changes the Pod, or that records the change until the grace period is over, and the resize that
@@ -53,6 +60,7 @@ func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
 func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 	o := patch.New(p)
 	record := Read(p)
+	u.Change = withheld(record).then(u.Change)
 	if record.State != nil && !IsCompleted(p) {
 		// What the containers ran before is part of the write, and here it may just be changing.
 		o.IfUnchanged(p)
@@ -74,7 +82,9 @@ func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 		state.UpdateTimestamp = record.State.UpdateTimestamp
 	}
 	if seconds > 0 && !u.Change.IsMetadataOnly() {
-		state.PreviousRevision = From(p)
+		if record.Grace == nil || record.State.PreviousRevision != "" {
+			state.PreviousRevision = From(p)
+		}
 		writeState(o, p, state)
 		writeGrace(o, p, u.grace(work, seconds))
 		return o.Build(), nil
@@ -119,6 +129,52 @@ func (u Update) pending(old Record, p *corev1.Pod) pending {
 		}
 	}
 	return w.add(u.Change.Images, u.Change.References, u.Change.Resources)
+}
+
+// withheld is what waits for the end of a grace period that others began: their record does not say which revision the
+// containers run meanwhile, only what they are to be given. Whatever the Pod is taken to next, that is due as well.
+func withheld(r Record) Change {
+	if r.Grace == nil || r.State.PreviousRevision != "" {
+		return Change{}
+	}
+	g := r.Grace
+	// The containers cannot be seen here, nor how they take a resize: the Pod is out of its Services in any case.
+	restarts := len(g.ContainerImages)+len(g.ContainerRefMetadata)+len(g.ContainerResources) > 0
+	return Change{
+		Images: g.ContainerImages, References: g.ContainerRefMetadata, Resources: g.ContainerResources,
+		Metadata: storedMetadata(g.MetaDataPatch), restarts: restarts,
+	}
+}
+
+// then is a change and a later one as one.
+func (c Change) then(later Change) Change {
+	work := newPending().add(c.Images, c.References, c.Resources).add(later.Images, later.References, later.Resources)
+	later.Images, later.References, later.Resources = work.images, work.references, work.resources
+	later.restarts = later.restarts || c.restarts
+	later.Metadata = joinTrees(c.Metadata, later.Metadata)
+	return later
+}
+
+// joinTrees joins two merge patches of metadata. Of lists both count.
+func joinTrees(a, b map[string]any) map[string]any {
+	if a == nil || b == nil {
+		return joined(a, b)
+	}
+	out := maps.Clone(a)
+	for k, v := range b {
+		switch had := out[k].(type) {
+		case map[string]any:
+			if tree, ok := v.(map[string]any); ok {
+				v = joinTrees(had, tree)
+			}
+		case []any:
+			if list, ok := v.([]any); ok {
+				v = append(slices.Clone(had), list...)
+			}
+		}
+		out[k] = v
+	}
+	return out
 }
 
 func (u Update) grace(work pending, seconds int32) *pub.InPlaceUpdateGrace {

@@ -1,0 +1,263 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+)
+
+// The tests of this file are about work that is interrupted between two writes: nothing of it may be forgotten.
+
+func sideImage(name string) edit {
+	return func(s *v1beta1.CloneSet) {
+		c := &s.Spec.Template.Spec.Containers
+		if len(*c) == 1 {
+			*c = append(*c, corev1.Container{Name: "side"})
+		}
+		(*c)[1].Image = name
+	}
+}
+
+func graceSeconds(n int32) edit {
+	return rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+		r.InPlaceUpdateStrategy = &pub.InPlaceUpdateStrategy{GracePeriodSeconds: n}
+	})
+}
+
+func inPlaceOnly(s *v1beta1.CloneSet) {
+	s.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
+}
+
+// both are the images of the only Pod.
+func (f *fixture) both() string {
+	f.Helper()
+	c := f.active()[0].Spec.Containers
+	return c[0].Image + "/" + c[1].Image
+}
+
+// once lets the first write of that verb to that resource fail.
+func once(verb, resource string, err error) (hook func(verb, resource, name string) error, failed func() bool) {
+	done := false
+	return func(v, r, _ string) error {
+		if v == verb && r == resource && !done {
+			done = true
+			return err
+		}
+		return nil
+	}, func() bool { return done }
+}
+
+func TestAResizeIsNotForgotten(t *testing.T) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: resourcePods}, "web", errors.New("exceeded quota"))
+	for name, c := range map[string]struct {
+		policy edit
+		verb   string
+		lost   bool
+		err    error
+	}{
+		"the answer to the write before it is lost":        {inPlace, "patch", true, io.ErrUnexpectedEOF},
+		"its answer is lost":                               {inPlace, "patch/resize", true, io.ErrUnexpectedEOF},
+		"it is refused once and may only be done in place": {inPlaceOnly, "patch/resize", false, refusal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(1, inPlace, c.policy, cpu("1"), unavailable("1"))
+			hook, failed := once(c.verb, resourcePods, c.err)
+			if c.lost {
+				f.after = hook
+			} else {
+				f.before = hook
+			}
+			f.edit(cpu("2"))
+			f.live(time.Hour)
+			require.True(t, failed())
+			require.Equal(t, "2", f.active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
+			require.Equal(t, corev1.ConditionTrue, f.conditionOf("Ready").Status)
+		})
+	}
+}
+
+func TestAResizeThatIsRefusedForALongTimeShows(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, inPlaceOnly, cpu("1"), unavailable("1"))
+	f.before = func(verb, resource, name string) error {
+		if verb == "patch/resize" && resource == resourcePods {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("exceeded quota"))
+		}
+		return nil
+	}
+	f.edit(cpu("2"))
+	f.live(time.Hour)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
+	require.Less(t, f.writes["patch/resize pods"], 80, "about one attempt a minute")
+	f.before = nil
+	f.live(2 * time.Minute)
+	require.Equal(t, "2", f.active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
+}
+
+// A grace period ends and the template changes before the controller looks again.
+func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
+	f.edit(sideImage("s2"))
+	f.pass()
+	f.pass()
+	require.Contains(t, f.active()[0].Annotations, pub.InPlaceUpdateGraceKey)
+	f.wait(31 * time.Second)
+	f.edit(image("b"), sideImage("s1"))
+	f.changed = func(_, is object) {
+		if p, ok := is.(*corev1.Pod); ok {
+			require.NotEqual(t, "s2", p.Spec.Containers[1].Image, "nobody wants it any more")
+		}
+	}
+	f.live(10 * time.Minute)
+	require.Equal(t, "b/s1", f.both())
+}
+
+// Other controllers do not note which revision the containers run during the grace period.
+func TestANewTargetInAGracePeriodThatOthersBegan(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit []edit
+		want string
+	}{
+		"another image":       {[]edit{image("c")}, "c/s2"},
+		"back":                {[]edit{image("a"), sideImage("s1")}, "a/s1"},
+		"the other container": {[]edit{sideImage("s3")}, "b/s3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
+			f.edit(image("b"), sideImage("s2"))
+			f.pass()
+			f.pass()
+			f.model.edit(f.names()[0], func(p *corev1.Pod) {
+				state := map[string]any{}
+				require.NoError(t, json.Unmarshal([]byte(p.Annotations[pub.InPlaceUpdateStateKey]), &state))
+				require.NotNil(t, state["previousRevision"])
+				delete(state, "previousRevision")
+				raw, err := json.Marshal(state)
+				require.NoError(t, err)
+				p.Annotations[pub.InPlaceUpdateStateKey] = string(raw)
+			})
+			f.edit(c.edit...)
+			f.live(10 * time.Minute)
+			require.Equal(t, c.want, f.both())
+		})
+	}
+}
+
+// People copy templates from Pods.
+func TestATemplateThatCarriesOurLabels(t *testing.T) {
+	for _, key := range []string{pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.LifecycleStateKey, pub.CloneSetInstanceIDKey} {
+		t.Run(key, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(2, inPlace, unavailable("1"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "web", key: "x"} })
+			names := f.names()
+			f.edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels[key] = "y" })
+			f.live(10 * time.Minute)
+			require.Equal(t, "2b", f.images())
+			f.edit(image("c"), func(s *v1beta1.CloneSet) { delete(s.Spec.Template.Labels, key) })
+			f.live(10 * time.Minute)
+			require.Equal(t, "2c", f.images())
+			require.Equal(t, names, f.names(), "in place")
+			for _, p := range f.active() {
+				require.NotContains(t, []string{"", "x", "y"}, p.Labels[key])
+			}
+		})
+	}
+}
+
+// Claims are used again after Pods that others deleted, not after those that made room for another revision.
+func TestTheClaimsOfADeletedPodGoAlthoughTheirDeletionFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit edit
+		left int
+	}{"replaced": {image("b"), 2}, "scaled in": {replicas(1), 1}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(2, claimTemplate, unavailable("2"), reuse)
+			old := map[string]bool{}
+			for _, c := range f.objects[resourceClaims] {
+				old[string(c.GetUID())] = true
+			}
+			hook, failed := once("delete", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
+			f.before = hook
+			f.edit(c.edit)
+			f.live(10 * time.Minute)
+			require.True(t, failed())
+			require.Len(t, f.objects[resourceClaims], c.left)
+			for _, claim := range f.objects[resourceClaims] {
+				require.Equal(t, name == "scaled in", old[string(claim.GetUID())])
+			}
+		})
+	}
+}
+
+func TestTheClaimsOfAPodWhoseDeletionIsRefusedStayTheSets(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, unavailable("2"), reuse)
+	f.refuse("delete", resourcePods, nil)
+	f.edit(replicas(1))
+	f.live(time.Minute)
+	f.before = nil
+	f.edit(replicas(2))
+	f.live(10 * time.Minute)
+	require.Len(t, f.active(), 2)
+	f.areClaimsOfTheSet()
+}
+
+func (f *fixture) areClaimsOfTheSet() {
+	f.Helper()
+	for key, claim := range f.objects[resourceClaims] {
+		require.True(f, metav1.IsControlledBy(claim, f.set()), "claim %s belongs to %v", key, claim.GetOwnerReferences())
+	}
+}
+
+func TestAnAdoptedPodComesWithItsClaims(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, unavailable("1"))
+	name := f.names()[0]
+	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.live(time.Minute)
+	hook, failed := once("patch", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
+	f.before = hook
+	f.edit(replicas(4))
+	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+	f.live(time.Hour)
+	require.True(t, failed())
+	require.Contains(t, f.names(), name)
+	f.areClaimsOfTheSet()
+}
+
+// The user relabels the Pod back between the writes that release it.
+func TestAReleaseThatIsOvertaken(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, unavailable("1"))
+	name := f.names()[0]
+	done := false
+	f.before = func(verb, resource, pod string) error {
+		if verb == "patch" && resource == resourcePods && pod == name && !done {
+			done = true
+			f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, errors.New("changed"))
+		}
+		return nil
+	}
+	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.live(time.Hour)
+	require.True(t, done)
+	require.Contains(t, f.names(), name)
+	f.areClaimsOfTheSet()
+}
