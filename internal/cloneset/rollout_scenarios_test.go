@@ -424,7 +424,7 @@ func TestScenario65PausingUndoesTheSurge(t *testing.T) {
 	require.Equal(t, "5a", f.images())
 }
 
-func TestScenarios66And67OnDelete(t *testing.T) {
+func TestScenario66OnDelete(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, onDelete, deadline(600))
 	f.edit(image("b"))
@@ -445,6 +445,19 @@ func TestScenarios66And67OnDelete(t *testing.T) {
 	f.rest()
 	require.Equal(t, "5b", f.images())
 	require.Equal(t, ReasonAvailable, f.conditionOf("Progressing").Reason)
+}
+
+func TestScenario67OnDeleteScalesInOldPodsFirst(t *testing.T) {
+	for n, want := range map[int32]string{6: "1a5b", 4: "4b"} {
+		f := newFixture(t)
+		f.start(3, onDelete)
+		f.edit(image("b"), replicas(8))
+		f.rest()
+		require.Equal(t, "3a5b", f.images())
+		f.edit(replicas(n))
+		f.rest()
+		require.Equal(t, want, f.images())
+	}
 }
 
 func TestScenarios73To75Claims(t *testing.T) {
@@ -536,6 +549,35 @@ func TestScenarios88To92TheProgressDeadline(t *testing.T) {
 	f.edit(func(s *v1beta1.CloneSet) { s.Spec.ProgressDeadlineSeconds = nil })
 	f.rest()
 	require.Empty(t, f.conditionOf("Progressing").Reason)
+}
+
+func TestScenario89ADeadlineThatPassedIsForgottenOnceThePodsAreThere(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, deadline(8))
+	f.edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels["unschedulable"] = "yes" })
+	f.live(20 * time.Second)
+	c := f.conditionOf("Progressing")
+	require.Equal(t, corev1.ConditionFalse, c.Status)
+	require.Equal(t, ReasonDeadlineExceeded, c.Reason)
+	require.Contains(t, c.Message, f.set().Status.UpdateRevision)
+	f.model.edit(f.names()[0], func(p *corev1.Pod) { delete(p.Labels, "unschedulable") })
+	f.live(20 * time.Second)
+	c = f.conditionOf("Progressing")
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, ReasonAvailable, c.Reason)
+}
+
+func TestScenario91APauseRestartsTheClock(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, deadline(60))
+	f.edit(image("b"), paused(true))
+	f.live(5 * time.Minute)
+	require.Equal(t, ReasonPaused, f.conditionOf("Progressing").Reason)
+	f.edit(paused(false))
+	f.pass()
+	c := f.conditionOf("Progressing")
+	require.Equal(t, ReasonUpdated, c.Reason)
+	require.WithinDuration(t, f.clock.Now(), c.LastUpdateTime.Time, time.Second)
 }
 
 func TestScenario93ACanarySurvivesScalingToZero(t *testing.T) {

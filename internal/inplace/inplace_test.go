@@ -257,6 +257,13 @@ func TestScenarios19To23TheGracePeriod(t *testing.T) {
 		p = send(t, p, step(p, now.Add(30*time.Second)).Patch)
 		require.Equal(t, "c", p.Spec.Containers[0].Image)
 	})
+	t.Run("23 a shorter period is for later updates", func(t *testing.T) {
+		p := begin(t)
+		u := updateTo(t, "web-C", template(), template(mainImage("c")), 5, now.Add(20*time.Second))
+		p = apply(t, p, u)
+		require.Equal(t, 5*time.Second, step(p, now.Add(25*time.Second)).RequeueAfter)
+		require.True(t, step(p, now.Add(30*time.Second)).Due)
+	})
 	t.Run("22 back to where it was", func(t *testing.T) {
 		p := begin(t)
 		p = send(t, p, Withdraw(p, Target{Revision: "web-A", Labels: map[string]string{pub.ControllerRevisionHashKey: "web-A"}}, nil, now))
@@ -319,7 +326,7 @@ func TestScenario24OldKeysAndBrokenAnnotations(t *testing.T) {
 	require.NotContains(t, send(t, p, s.Patch).Annotations, pub.InPlaceUpdateGraceKey)
 }
 
-func TestScenarios46To60HooksAndKeys(t *testing.T) {
+func TestScenarios56And58HooksAndKeys(t *testing.T) {
 	hook := &pub.LifecycleHook{LabelsHandler: map[string]string{"hook": "true"}, MarkPodNotReady: true}
 	l := &pub.Lifecycle{InPlaceUpdate: hook}
 	p := livePod()

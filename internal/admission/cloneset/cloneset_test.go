@@ -71,6 +71,40 @@ func TestScenario49DefaultsAreAddedAndNothingElse(t *testing.T) {
 	require.NotContains(t, out, "status")
 }
 
+func TestCloneSetScenario97DefaultsOfAMinimalSet(t *testing.T) {
+	var set struct {
+		Spec struct {
+			Replicas, RevisionHistoryLimit int
+			ScaleStrategy                  struct{ EnablePVCReuse bool }
+			UpdateStrategy                 struct {
+				Type          string
+				RollingUpdate map[string]any
+			}
+			Template struct {
+				Spec struct {
+					Containers []struct{ ImagePullPolicy string }
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(defaulted(t, "", minimal)), &set))
+	require.Equal(t, 1, set.Spec.Replicas)
+	require.Equal(t, 10, set.Spec.RevisionHistoryLimit)
+	require.False(t, set.Spec.ScaleStrategy.EnablePVCReuse)
+	require.Equal(t, "RollingUpdate", set.Spec.UpdateStrategy.Type)
+	rolling := set.Spec.UpdateStrategy.RollingUpdate
+	require.EqualValues(t, 0, rolling["partition"])
+	require.Equal(t, "20%", rolling["maxUnavailable"])
+	require.EqualValues(t, 0, rolling["maxSurge"])
+	require.Equal(t, "ReCreate", rolling["podUpdatePolicy"])
+	require.Equal(t, "Always", set.Spec.Template.Spec.Containers[0].ImagePullPolicy)
+}
+
+func TestCloneSetScenario101OnDeleteIsAcceptedInV1alpha1(t *testing.T) {
+	set := strings.NewReplacer("v1beta1", "v1alpha1", `"template":`, `"updateStrategy":{"type":"OnDelete"},"template":`).Replace(minimal)
+	require.True(t, ask(t, Kind(nil).Check(), "", set).Allowed)
+}
+
 func TestScenarios48And50WhatIsCompleteGetsNoPatch(t *testing.T) {
 	once := defaulted(t, "", minimal)
 	r := ask(t, Kind(nil).Mutate(), "", once)
