@@ -73,7 +73,7 @@ func startController(ctx context.Context, cluster *localcluster.Cluster) error {
 		return err
 	}
 	return cluster.StartDetached(component,
-		"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address=0")
 }
 
 func step(format string, args ...any) {

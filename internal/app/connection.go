@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 // connection says once that the API server is away, and once that it is back. client-go tries again by itself; what it
@@ -39,7 +38,7 @@ func (c *connection) wrap(next http.RoundTripper) http.RoundTripper {
 		switch {
 		case err == nil:
 			c.back()
-		case r.Context().Err() == nil && isLost(err):
+		case r.Context().Err() == nil && kube.IsLost(err):
 			c.lost(r.URL.Host, err)
 		}
 		return response, err
@@ -68,15 +67,6 @@ func (c *connection) back() {
 	}
 }
 
-// isLost says whether there was no answer, as opposed to an answer that is an error.
-func isLost(err error) bool {
-	var network net.Error
-	var address *url.Error
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsTimeout(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.As(err, &network) || errors.As(err, &address)
-}
-
 // watchFailed is what informers call when a list or watch ends with an error. They try again by themselves.
 func (c *connection) watchFailed(_ context.Context, r *cache.Reflector, err error) {
 	switch {
@@ -84,7 +74,7 @@ func (c *connection) watchFailed(_ context.Context, r *cache.Reflector, err erro
 		c.once(err.Error(), "a permission is missing; grant it to the ServiceAccount (deploy/ has the role)", err)
 	case apierrors.IsNotFound(err):
 		c.once(err.Error(), "the API server does not know the resource; are the CRDs installed (deploy/crds)?", err)
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, io.EOF), isLost(err):
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err), errors.Is(err, io.EOF), kube.IsLost(err):
 		c.log.V(4).Info("a watch ended and is begun anew", "error", err.Error())
 	default:
 		c.once(err.Error(), "watching failed; trying again", err)
@@ -106,7 +96,7 @@ type quiet struct {
 }
 
 func (q quiet) Error(err error, message string, keysAndValues ...any) {
-	if err != nil && (isLost(err) || isLostText(err.Error())) || isLostText(message) {
+	if err != nil && (kube.IsLost(err) || isLostText(err.Error())) || isLostText(message) {
 		return
 	}
 	q.LogSink.Error(err, message, keysAndValues...)

@@ -56,7 +56,11 @@ func (a *alarm) ring() error {
 		a.in(gateDelay)
 		return nil
 	default:
-		backoff := min(20*time.Millisecond<<min(a.failures, 20), 5*time.Minute)
+		longest := 5 * time.Minute
+		if kube.IsLost(err) {
+			longest = 10 * time.Second
+		}
+		backoff := min(20*time.Millisecond<<min(a.failures, 20), longest)
 		a.failures++
 		a.quietUntil = a.model.clock.Now().Add(min(backoff, time.Second))
 		a.in(backoff)

@@ -133,8 +133,8 @@ func (a *applying) adoptAll(ctx context.Context) error {
 	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
 		p := a.plan.Adopt[i]
 		err := a.adopt(ctx, p)
-		if err != nil && !isPassing(err) {
-			a.backoff.Failed(a.s.Set.UID, string(p.UID), goalOf(a.s.Set), a.now)
+		if err != nil {
+			a.putOff(string(p.UID), err)
 		}
 		return err
 	})
@@ -265,13 +265,21 @@ func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
 
 // resized notes whether a Pod has been given its resources, or when to try again.
 func (a *applying) resized(p *corev1.Pod, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		a.backoff.Succeeded(a.s.Set.UID, string(p.UID))
-	case !isPassing(err):
-		a.backoff.Failed(a.s.Set.UID, string(p.UID), goalOf(a.s.Set), a.now)
+	} else {
+		a.putOff(string(p.UID), err)
 	}
 	return err
+}
+
+// putOff remembers for how long a part of the work that failed is not tried again, and returns it. What passes by itself,
+// and an API server that does not answer, says nothing about the part.
+func (a *applying) putOff(part string, err error) time.Duration {
+	if isPassing(err) || kube.IsLost(err) {
+		return 0
+	}
+	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)
 }
 
 // reportBroken tells of annotations that were left aside. The write has removed them, so that it is told once.
@@ -374,8 +382,8 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	switch {
 	case err == nil:
 		a.backoff.Succeeded(a.s.Set.UID, partCreate)
-	case !isPassing(err):
-		a.plan.look(a.backoff.Failed(a.s.Set.UID, partCreate, goalOf(a.s.Set), a.now))
+	default:
+		a.plan.look(a.putOff(partCreate, err))
 	}
 	return created, err
 }
@@ -553,8 +561,8 @@ func (a *applying) update(ctx context.Context) {
 			return nil
 		case err == nil:
 			a.backoff.Succeeded(a.s.Set.UID, string(u.Pod.UID))
-		case !isPassing(err):
-			a.backoff.Failed(a.s.Set.UID, string(u.Pod.UID), goalOf(a.s.Set), a.now)
+		default:
+			a.putOff(string(u.Pod.UID), err)
 		}
 		return err
 	})
@@ -600,6 +608,8 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, update Upda
 			return err
 		}
 	}
+	// One that an earlier update has taken out of its Services stays out: that update goes on.
+	served := pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
 	if closes {
 		closed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, gate)
 		if err != nil {
@@ -610,7 +620,7 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, update Upda
 	change, resize := u.Apply(p)
 	changed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
 	if err != nil {
-		if closes && kube.IsRefused(err) {
+		if closes && served && kube.IsRefused(err) {
 			return errors.Join(err, a.reopen(ctx, p))
 		}
 		return err

@@ -38,7 +38,7 @@ func wantsPreDownload(set *v1beta1.CloneSet) bool {
 }
 
 // check finds what neither schema nor admission may have held back: both can be older than the object, or off. The spec
-// has its defaults.
+// has its defaults. The selector is nil if it cannot be used.
 func check(spec *v1beta1.CloneSetSpec) (labels.Selector, *Problem) {
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
@@ -48,26 +48,26 @@ func check(spec *v1beta1.CloneSetSpec) (labels.Selector, *Problem) {
 		return nil, &Problem{ReasonInvalidSelector, "spec.selector: must not be empty: it would select every Pod"}
 	}
 	if !selector.Matches(labels.Set(spec.Template.Labels)) {
-		return nil, &Problem{ReasonInvalidSelector, "spec.template.metadata.labels: must match spec.selector"}
+		return selector, &Problem{ReasonInvalidSelector, "spec.template.metadata.labels: must match spec.selector"}
 	}
 	if len(spec.Template.Spec.Containers) == 0 {
-		return nil, &Problem{ReasonInvalidSpec, "spec.template.spec.containers: at least one is required"}
+		return selector, &Problem{ReasonInvalidSpec, "spec.template.spec.containers: at least one is required"}
 	}
 	switch t := spec.UpdateStrategy.Type; t {
 	case v1beta1.RollingUpdateCloneSetUpdateStrategyType, v1beta1.OnDeleteCloneSetUpdateStrategyType:
 	default:
-		return nil, &Problem{ReasonInvalidSpec, fmt.Sprintf("spec.updateStrategy.type: %q is unknown: must be RollingUpdate or OnDelete", t)}
+		return selector, &Problem{ReasonInvalidSpec, fmt.Sprintf("spec.updateStrategy.type: %q is unknown: must be RollingUpdate or OnDelete", t)}
 	}
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
 		switch r.PodUpdatePolicy {
 		case v1beta1.ReCreateCloneSetPodUpdatePolicyType, v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType, v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType:
 		default:
-			return nil, &Problem{ReasonInvalidSpec, fmt.Sprintf(
+			return selector, &Problem{ReasonInvalidSpec, fmt.Sprintf(
 				"spec.updateStrategy.rollingUpdate.podUpdatePolicy: %q is unknown: must be ReCreate, InPlaceIfPossible or InPlaceOnly", r.PodUpdatePolicy)}
 		}
 	}
 	if _, err := resolve(spec); err != nil {
-		return nil, &Problem{ReasonInvalidSpec, err.Error()}
+		return selector, &Problem{ReasonInvalidSpec, err.Error()}
 	}
 	return selector, nil
 }

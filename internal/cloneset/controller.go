@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -91,6 +92,9 @@ func (c *Controller) Work(ctx context.Context, workers int) {
 	c.loop.Run(ctx, workers)
 }
 
+// stalled is when to look again at a set whose spec cannot be worked on: never, its correction is an event.
+const stalled time.Duration = -1
+
 // sync brings one set closer to its spec.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	item, exists, err := c.sets.GetStore().GetByKey(key.String())
@@ -119,10 +123,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		c.metrics.syncs.WithLabelValues("overtaken").Inc()
 	case err != nil:
 		c.metrics.syncs.WithLabelValues("error").Inc()
+	case again == stalled:
+		c.metrics.syncs.WithLabelValues("stalled").Inc()
 	default:
 		c.metrics.syncs.WithLabelValues("ok").Inc()
 	}
-	return again, err
+	return max(again, 0), err
 }
 
 // forgetIfGone drops what a sync has remembered of a set that was deleted meanwhile: its event has passed.
@@ -147,7 +153,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	now := c.env.Clock.Now()
 	selector, problem := check(&set.Spec)
 	if problem != nil {
-		return 0, c.stall(ctx, set, problem, now)
+		return c.stall(ctx, set, selector, problem, now)
 	}
 	s, err := c.gather(ctx, set, selector, now)
 	if err != nil {
@@ -162,7 +168,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	c.tellPreDownload(set)
 	plan, err := s.Plan(now)
 	if err != nil {
-		return 0, c.stall(ctx, set, &Problem{ReasonInvalidSpec, err.Error()}, now)
+		return c.stall(ctx, set, selector, &Problem{ReasonInvalidSpec, err.Error()}, now)
 	}
 	claims := s.PlanClaims(plan.CreatePostponed || plan.CreateOld+plan.CreateNew > 0, now)
 	plan.look(claims.RequeueAfter)
@@ -192,14 +198,20 @@ func (c *Controller) tellPreDownload(set *v1beta1.CloneSet) {
 }
 
 // stall reports a spec that cannot be worked on. Only a change of the spec can help, and that is an event.
-func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, p *Problem, now time.Time) error {
-	c.metrics.syncs.WithLabelValues("stalled").Inc()
+func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, p *Problem, now time.Time) (time.Duration, error) {
 	old := conditions{list: set.Status.Conditions}
 	known := old.get(v1beta1.CloneSetConditionStalled)
 	if known == nil || known.Status != corev1.ConditionTrue || known.Message != p.Message {
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, p.Reason, p.Message)
 	}
-	return c.writeStatus(ctx, set, StalledStatus(set, p, now))
+	s := &Snapshot{Set: set}
+	if selector != nil {
+		if err := c.gatherPods(s, selector); err != nil {
+			return stalled, err
+		}
+	}
+	status := s.StalledStatus(p, selector != nil, now)
+	return stalled, c.writeStatus(ctx, set, status)
 }
 
 // reportNoRevision tells why there is no revision to work with, unless that passes by itself.

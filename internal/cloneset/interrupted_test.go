@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
 // The tests of this file are about work that is interrupted between two writes: nothing of it may be forgotten.
@@ -124,6 +125,29 @@ func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
 	}
 	f.live(10 * time.Minute)
 	require.Equal(t, "b/s1", f.both())
+}
+
+// Another target is refused while the Pod waits in its grace period. The first one goes on, out of the Services.
+func TestATargetThatIsRefusedInAGracePeriod(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
+	f.edit(sideImage("s2"))
+	f.pass()
+	f.pass()
+	require.Contains(t, f.active()[0].Annotations, pub.InPlaceUpdateGraceKey)
+	f.before = func(verb, resource, name string) error {
+		if verb == "patch" && resource == resourcePods {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("a policy says no"))
+		}
+		return nil
+	}
+	f.edit(image("b"))
+	f.live(20 * time.Second)
+	require.False(t, pods.IsConditionTrue(f.active()[0], pub.InPlaceUpdateReady))
+	f.before = nil
+	f.live(10 * time.Minute)
+	require.Equal(t, "b/s2", f.both())
+	require.True(t, pods.IsConditionTrue(f.active()[0], pub.InPlaceUpdateReady))
 }
 
 // Other controllers do not note which revision the containers run during the grace period.
@@ -260,4 +284,75 @@ func TestAReleaseThatIsOvertaken(t *testing.T) {
 	require.True(t, done)
 	require.Contains(t, f.names(), name)
 	f.areClaimsOfTheSet()
+}
+
+// A Pod of a revision that is lost can never be updated in place. The others can.
+func TestAPodThatCannotBeUpdatedHoldsUpNoOther(t *testing.T) {
+	for i := range 3 {
+		f := newFixture(t)
+		f.start(3, inPlaceOnly, unavailable("1"))
+		lost := f.names()[i]
+		f.model.edit(lost, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
+		f.edit(image("b"))
+		f.live(time.Hour)
+		require.Equal(t, "1a2b", f.images())
+		require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Message, lost)
+	}
+}
+
+// Nothing is waited for that the caches do not show any more: a Pod that was deleted, is held, and is nobody's.
+func TestADeletedPodThatIsOrphanedIsNotWaitedFor(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, func(s *v1beta1.CloneSet) { s.Spec.Template.Finalizers = []string{"x/hold"} })
+	f.edit(image("b"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	for _, p := range f.podList() {
+		if p.DeletionTimestamp != nil {
+			f.model.edit(p.Name, func(p *corev1.Pod) { p.OwnerReferences = nil; delete(p.Labels, pub.CloneSetInstanceIDKey) })
+		}
+	}
+	f.live(time.Minute)
+	require.Len(t, f.active(), 3)
+}
+
+func TestAStalledSetCountsItsPods(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.Type = "Blue" })
+	f.deletePod(f.names()[0])
+	f.live(time.Minute)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+	require.EqualValues(t, 2, f.set().Status.Replicas)
+	require.EqualValues(t, 2, f.set().Status.AvailableReplicas)
+}
+
+// A Pod that waits for its hook to make room for a revision stays if the partition keeps it after all.
+func TestAPartitionThatIsRaisedKeepsAPodThatWaitsToBeReplaced(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, preDelete, unavailable("1"))
+	names := f.names()
+	f.edit(image("b"))
+	f.rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
+	f.edit(partition("3"))
+	f.rest()
+	require.Empty(t, f.inState(pub.LifecycleStatePreparingDelete))
+	require.Equal(t, names, f.names())
+	f.edit(partition("2"))
+	f.rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
+}
+
+func TestASetGoesOnSoonAfterTheAPIServerIsBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	f.before = func(string, string, string) error { return io.ErrUnexpectedEOF }
+	f.reading = func(string, string) error { return io.ErrUnexpectedEOF }
+	f.edit(replicas(5))
+	f.live(10 * time.Minute)
+	f.before, f.reading = nil, nil
+	f.live(15 * time.Second)
+	require.Len(t, f.active(), 5)
 }

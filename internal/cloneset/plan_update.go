@@ -37,7 +37,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	}
 	members := s.members(now)
 	way := s.direction(n, members)
-	s.direct(members, way)
+	s.direct(n, members, way)
 	candidates, err := s.candidates(members, way)
 	if err != nil {
 		return nil, err
@@ -78,8 +78,7 @@ func (s *Snapshot) areInPlace(candidates []*member, changes *changes) bool {
 		return false
 	}
 	for _, m := range candidates {
-		change, err := changes.from(inplace.From(m.Pod))
-		if err != nil || change.CheckServed(m.Pod) != nil {
+		if _, err := changes.of(m); err != nil {
 			return false
 		}
 	}
@@ -131,8 +130,8 @@ func (s *Snapshot) candidates(members []*member, way direction) ([]*member, erro
 	return out, nil
 }
 
-// due are the candidates that are to be updated now. Those whose update failed not long ago give way to others: one Pod
-// that cannot be updated holds up none.
+// due are the candidates that may be updated now. Those whose update failed not long ago give way to others: one Pod that
+// cannot be updated holds up none.
 func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 	wanted = max(0, min(wanted, len(candidates)))
 	for _, m := range candidates[:wanted] {
@@ -141,8 +140,7 @@ func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 			plan.look(after)
 		}
 	}
-	ready := filter(candidates, func(m *member) bool { return s.Postponed[m.UID] == 0 })
-	return ready[:min(wanted, len(ready))]
+	return filter(candidates, func(m *member) bool { return s.Postponed[m.UID] == 0 })
 }
 
 // unwanted are the Pods that prepare for an update in place although the partition wants fewer updated (from the end of
@@ -190,9 +188,10 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 	return step
 }
 
-// planUpdate chooses within the budget. An available Pod costs one of it; so does a Pod of the update revision that is
-// not available, so that a revision that does not work stops after that many.
-func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, way direction, changes *changes, now time.Time) {
+// planUpdate chooses as many as are wanted, within the budget. An available Pod costs one of it; so does a Pod of the update
+// revision that is not available, so that a revision that does not work stops after that many. A Pod that cannot be updated
+// costs nothing and leaves its place to the next.
+func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *changes, now time.Time) {
 	s.planInfeasible(plan, members, way, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
@@ -207,7 +206,16 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, wanted []*member, 
 			}
 		}
 	}
-	for _, m := range wanted {
+	places := way.wanted
+	for _, m := range candidates {
+		if places <= 0 {
+			return
+		}
+		if err := s.impossible(m, changes); err != nil {
+			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %w", m.Name, err)})
+			continue
+		}
+		places--
 		// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
 		if downUpdated >= budget && m.state != pub.LifecycleStatePreparingUpdate {
 			return
@@ -269,25 +277,32 @@ func (s *Snapshot) isInPlaceOnly() bool {
 	return s.policy() == v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
 }
 
+// impossible is why a Pod that is only to be updated in place cannot be.
+func (s *Snapshot) impossible(m *member, changes *changes) error {
+	if !s.isInPlaceOnly() || s.isWithdrawn(m, changes.target) {
+		return nil
+	}
+	_, err := changes.of(m)
+	return err
+}
+
+// isWithdrawn says whether what the Pod waits for in its grace period is not wanted any more: it runs what it is to run.
+func (s *Snapshot) isWithdrawn(m *member, to *appsv1.ControllerRevision) bool {
+	return inplace.InGrace(m.Pod) && pods.SameRevision(inplace.From(m.Pod), to.Name)
+}
+
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
 func (s *Snapshot) update(m *member, changes *changes, way direction, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
 	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
 		return s.recreate(m, way, now), true
 	}
-	from := inplace.From(m.Pod)
-	if inplace.InGrace(m.Pod) && pods.SameRevision(from, way.to.Name) {
+	if s.isWithdrawn(m, way.to) {
 		withdrawn := inplace.Withdraw(m.Pod, target(way.to.Name), s.Set.Spec.Lifecycle, now)
 		return Update{Pod: m.Pod, Patches: []patch.Patch{withdrawn}}, true
 	}
-	change, err := changes.from(from)
-	if err == nil {
-		err = change.CheckServed(m.Pod)
-	}
+	change, err := changes.of(m)
 	if err != nil {
-		if policy == v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
-			return Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %w", m.Name, err)}, true
-		}
 		return s.recreate(m, way, now), true
 	}
 	hook := lifecycle.InPlaceUpdate(s.Set.Spec.Lifecycle)
@@ -348,6 +363,15 @@ type comparison struct {
 
 func newChanges(s *Snapshot, to *appsv1.ControllerRevision) *changes {
 	return &changes{snapshot: s, target: to, known: map[string]comparison{}}
+}
+
+// of is what takes the Pod there.
+func (c *changes) of(m *member) (inplace.Change, error) {
+	change, err := c.from(inplace.From(m.Pod))
+	if err == nil {
+		err = change.CheckServed(m.Pod)
+	}
+	return change, err
 }
 
 func (c *changes) from(name string) (inplace.Change, error) {

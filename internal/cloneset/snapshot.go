@@ -90,13 +90,22 @@ func (s *Snapshot) members(now time.Time) []*member {
 	return list
 }
 
-// direct notes which way the set is going, and takes back deletions that made room for the other way.
-func (s *Snapshot) direct(members []*member, d direction) {
+// direct notes which way the set is going, and takes back deletions that made room for the other way, or for more Pods of
+// the update revision than the partition lets there be now.
+func (s *Snapshot) direct(n numbers, members []*member, d direction) {
 	named := sets.New(s.Set.Spec.ScaleStrategy.PodsToDelete...)
+	lacking := n.partition - count(members, func(m *member) bool { return m.updated }).old.active()
 	for _, m := range members {
 		m.back = d.back
 		_, recreated := m.Annotations[pub.CloneSetRecreateRevisionKey]
-		if recreated && m.isAt(d.to) && !named.Has(m.Name) {
+		if !recreated || named.Has(m.Name) {
+			continue
+		}
+		held := m.leaving && !m.updated && !d.back && lacking > 0
+		if held {
+			lacking--
+		}
+		if held || m.isAt(d.to) {
 			m.specified, m.withdrawn = false, true
 		}
 	}

@@ -115,10 +115,19 @@ func (s *Snapshot) isPromoted(status *v1beta1.CloneSetStatus, replicas int32) bo
 	return r == nil || r.Partition == nil || r.Partition.String() == "0" || r.Partition.String() == "0%"
 }
 
-// StalledStatus is the status of a set whose spec cannot be worked on.
-func StalledStatus(set *v1beta1.CloneSet, p *Problem, now time.Time) *v1beta1.CloneSetStatus {
-	status := set.Status.DeepCopy()
-	status.ObservedGeneration = set.Generation
+// StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known; what is
+// updated is not.
+func (s *Snapshot) StalledStatus(p *Problem, known bool, now time.Time) *v1beta1.CloneSetStatus {
+	status := s.Set.Status.DeepCopy()
+	status.ObservedGeneration = s.Set.Generation
+	if known {
+		status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
+		for _, pod := range s.Pods {
+			status.Replicas++
+			addIf(&status.ReadyReplicas, pods.IsReady(pod))
+			addIf(&status.AvailableReplicas, pods.IsAvailable(pod, s.Set.Spec.MinReadySeconds, now))
+		}
+	}
 	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
 	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
 	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, p.Reason, p.Message)

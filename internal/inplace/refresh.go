@@ -106,7 +106,7 @@ func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, missing Re
 		return step.write(o.BuildStatus())
 	}
 	step.Resize = missing
-	if missing.restarts(p) && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady) {
+	if r.isServing(p, pending{resources: missing}) {
 		step.Closes = true
 		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
 	}
@@ -149,6 +149,9 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 		return step
 	}
 	work := newPending().add(record.Grace.ContainerImages, record.Grace.ContainerRefMetadata, record.Grace.ContainerResources)
+	if r.isServing(p, work) {
+		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+	}
 	o.Merge(storedMetadata(record.Grace.MetaDataPatch))
 	state := record.State
 	state.PreviousRevision = ""
@@ -157,6 +160,13 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 	removeGrace(o, p)
 	step.Resize, step.Moves = state.ContainerResources, true
 	return step.write(o.Build())
+}
+
+// isServing says whether the work restarts containers of a Pod that is in its Services, because somebody has opened the gate
+// that the update had closed.
+func (r Refresh) isServing(p *corev1.Pod, work pending) bool {
+	restarts := len(work.images)+len(work.references) > 0 || work.resources.restarts(p)
+	return restarts && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
 }
 
 // storedMetadata is the metadata of a stored patch. Text that nobody can read is left out rather than block the update.
@@ -192,6 +202,9 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 		}
 	}
 	work := newPending().add(record.State.NextContainerImages, record.State.NextContainerRefMetadata, record.State.NextContainerResources)
+	if r.isServing(p, work) {
+		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+	}
 	o := patch.New(p).IfUnchanged(p)
 	work.apply(o, p, record.State, r.Now)
 	writeState(o, p, record.State)

@@ -7,9 +7,12 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -271,6 +274,29 @@ func TestLoopIsNotWokenByEventsOfAFailingSyncOftenerThanOnceASecond(t *testing.T
 
 	l.Add(key)
 	require.Equal(t, 1, l.queue.Len(), "a changed spec is tried at once")
+}
+
+func TestLoopSaysNothingOfAnAPIServerThatIsAwayAndGoesOnSoon(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	var at []time.Time
+	l := NewLoop("test", c, func(context.Context, cache.ObjectName) (time.Duration, error) {
+		at = append(at, c.Now())
+		return 0, fmt.Errorf("creating Pod: %w", syscall.ECONNREFUSED)
+	})
+	defer l.ShutDown()
+	lines := 0
+	ctx := logr.NewContext(t.Context(), funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))
+	l.Add(cache.NewObjectName("d", "a"))
+	for range 20 {
+		for l.queue.Len() == 0 {
+			c.Step(10 * time.Millisecond)
+			runtime.Gosched()
+		}
+		key, _ := l.queue.Get()
+		l.work(ctx, key)
+	}
+	require.Zero(t, lines)
+	require.LessOrEqual(t, at[19].Sub(at[18]), lostBackoff+time.Second)
 }
 
 func TestBackoffGrowsByPartAndGoal(t *testing.T) {

@@ -53,6 +53,8 @@ type Loop struct {
 const (
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 5 * time.Minute
+	// lostBackoff is the longest wait while the API server does not answer at all.
+	lostBackoff = 10 * time.Second
 	// A burst of events is waited for as long as the last sync took, within bounds.
 	paceFactor = 1
 	minPace    = 10 * time.Millisecond
@@ -168,6 +170,10 @@ func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
 	case errors.As(err, new(passing)):
 		log.V(4).Info("overtaken, trying again", "error", err.Error())
 		l.retry(key)
+	case IsLost(err):
+		// That the API server is away is told once, by the one who notices. It is asked again soon: everything waits for it.
+		log.V(4).Info("no answer, trying again", "error", err.Error())
+		l.retryWithin(key, lostBackoff)
 	default:
 		log.Error(err, "sync failed, trying again")
 		l.retry(key)
@@ -178,8 +184,10 @@ func (l *Loop) work(ctx context.Context, key cache.ObjectName) {
 }
 
 // retry asks for a sync after the key's backoff, and keeps events from coming much before that.
-func (l *Loop) retry(key cache.ObjectName) {
-	after := l.backoff.When(key)
+func (l *Loop) retry(key cache.ObjectName) { l.retryWithin(key, maxBackoff) }
+
+func (l *Loop) retryWithin(key cache.ObjectName, longest time.Duration) {
+	after := min(l.backoff.When(key), longest)
 	l.mu.Lock()
 	l.failed[key] = l.clock.Now().Add(min(after, failingPace))
 	l.mu.Unlock()

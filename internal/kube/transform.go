@@ -66,8 +66,10 @@ func stub(p *corev1.Pod) *corev1.Pod {
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
 		owners = []metav1.OwnerReference{*c}
 	}
+	// That it is being deleted is what its former owner may still wait to see.
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, OwnerReferences: owners,
+		DeletionTimestamp: p.DeletionTimestamp,
 	}}
 }
 
@@ -83,7 +85,7 @@ func trimSpec(s *corev1.PodSpec, keep needs) corev1.PodSpec {
 			}
 		}
 		if keep.resources {
-			out.Containers[i].Resources = c.Resources
+			out.Containers[i].Resources, out.Containers[i].ResizePolicy = c.Resources, c.ResizePolicy
 		}
 	}
 	return out
