@@ -356,3 +356,35 @@ func TestASetGoesOnSoonAfterTheAPIServerIsBack(t *testing.T) {
 	f.live(15 * time.Second)
 	require.Len(t, f.active(), 5)
 }
+
+// A deletion comes between an update and its resize, and is taken back.
+func TestAResizeOutlivesADeletionThatIsTakenBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, inPlace, preDelete, cpu("1"), unavailable("1"))
+	crash := errors.New("the process ends here")
+	f.before = func(verb, resource, _ string) error {
+		if verb == "patch/resize" && resource == resourcePods {
+			return crash
+		}
+		return nil
+	}
+	f.edit(cpu("2"))
+	f.live(50 * time.Millisecond)
+	name := ""
+	for _, p := range f.active() {
+		if p.Labels[pub.LifecycleStateKey] == string(pub.LifecycleStateUpdating) {
+			name = p.Name
+		}
+	}
+	require.NotEmpty(t, name)
+	f.edit(toDelete(name))
+	f.live(50 * time.Millisecond)
+	require.Contains(t, f.inState(pub.LifecycleStatePreparingDelete), name)
+	f.edit(toDelete())
+	f.before = nil
+	f.live(time.Hour)
+	require.Contains(t, f.names(), name)
+	for _, p := range f.active() {
+		require.Equal(t, "2", p.Spec.Containers[0].Resources.Limits.Cpu().String(), p.Name)
+	}
+}

@@ -134,7 +134,8 @@ func isSettled(p *corev1.Pod, state pub.LifecycleStateType) bool {
 		c := pods.Condition(p, pub.InPlaceUpdateReady)
 		return !HasRecord(p) || c == nil || c.Status == corev1.ConditionTrue
 	}
-	return state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal
+	// A deletion that was taken back may have come in between an update.
+	return state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal && !HasRecord(p)
 }
 
 func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
