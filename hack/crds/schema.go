@@ -34,6 +34,10 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 			if ordinals, ok := s.Properties["reserveOrdinals"]; ok {
 				ordinals.Items.Schema.Pattern = ordinalRange
 			}
+			if parallelism, ok := s.Properties["imagePreDownloadParallelism"]; ok {
+				parallelism.Pattern, parallelism.Minimum = plainNumber, ptr.To(0.0)
+				s.Properties["imagePreDownloadParallelism"] = parallelism
+			}
 			if s.XIntOrString && s.Pattern == "" {
 				s.Pattern = percent
 				s.Minimum = ptr.To(0.0)
@@ -61,6 +65,9 @@ func dropChildRules(root *apiextensionsv1.JSONSchemaProps) {
 		template.Properties[name] = child
 	}
 }
+
+// plainNumber is a number as text: there is nothing that a percentage could be of.
+const plainNumber = `^[0-9]+$`
 
 // ordinalRange is an ordinal or a range of ordinals, as text.
 const ordinalRange = `^[0-9]+(-[0-9]+)?$`

@@ -198,6 +198,7 @@ func TestCloneSetScenarios102And103(t *testing.T) {
 		"both priorities":   {`"spec":{"selector"`, `"spec":{"updateStrategy":{"rollingUpdate":{"priorityStrategy":{"orderPriority":[{"orderedKey":"x"}],"weightPriority":[{"weight":1,"matchSelector":{"matchLabels":{"a":"b"}}}]}}},"selector"`, "spec.updateStrategy.rollingUpdate.priorityStrategy"},
 		"weight":            {`"spec":{"selector"`, `"spec":{"updateStrategy":{"rollingUpdate":{"priorityStrategy":{"weightPriority":[{"weight":101,"matchSelector":{"matchLabels":{"a":"b"}}}]}}},"selector"`, "spec.updateStrategy.rollingUpdate.priorityStrategy.weightPriority[0].weight"},
 		"scatter twice":     {`"spec":{"selector"`, `"spec":{"updateStrategy":{"rollingUpdate":{"scatterStrategy":[{"key":"a","value":"b"},{"key":"a","value":"b"}]}},"selector"`, "spec.updateStrategy.rollingUpdate.scatterStrategy[1]"},
+		"pre-download":      {`"spec":{"selector"`, `"spec":{"updateStrategy":{"rollingUpdate":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":"20%"}}},"selector"`, "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism"},
 		"throttle":          {`"spec":{"selector"`, `"spec":{"scaleStrategy":{"maxUnavailable":"x"},"selector"`, "spec.scaleStrategy.maxUnavailable"},
 		"history":           {`"spec":{"selector"`, `"spec":{"revisionHistoryLimit":-1,"selector"`, "spec.revisionHistoryLimit"},
 		"progress deadline": {`"spec":{"selector"`, `"spec":{"progressDeadlineSeconds":5,"minReadySeconds":5,"selector"`, "spec.progressDeadlineSeconds"},

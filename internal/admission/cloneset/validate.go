@@ -3,6 +3,9 @@ package cloneset
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -159,9 +162,7 @@ func validateUpdate(s *v1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 	if errs = append(errs, amounts...); len(amounts) == 0 {
 		errs = append(errs, validateBudget(s, r, path)...)
 	}
-	if p := r.InPlaceUpdateStrategy; p != nil && p.GracePeriodSeconds < 0 {
-		errs = append(errs, field.Invalid(path.Child("inPlaceUpdateStrategy", "gracePeriodSeconds"), p.GracePeriodSeconds, "must not be negative"))
-	}
+	errs = append(errs, validateInPlaceStrategy(r.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 	errs = append(errs, validatePriority(r.PriorityStrategy, path.Child("priorityStrategy"))...)
 	terms := map[string]bool{}
 	for i, t := range r.ScatterStrategy {
@@ -175,6 +176,28 @@ func validateUpdate(s *v1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 			terms[id] = true
 		}
 	}
+	return errs
+}
+
+func validateInPlaceStrategy(p *pub.InPlaceUpdateStrategy, at *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for name, n := range map[string]*int32{
+		"gracePeriodSeconds": &p.GracePeriodSeconds, "imagePreDownloadTimeoutSeconds": p.ImagePreDownloadTimeoutSeconds,
+		"imagePreDownloadMinUpdatedReadyPods": p.ImagePreDownloadMinUpdatedReadyPods,
+	} {
+		if ptr.Deref(n, 0) < 0 {
+			errs = append(errs, field.Invalid(at.Child(name), *n, "must not be negative"))
+		}
+	}
+	if v := p.ImagePreDownloadParallelism; v != nil {
+		if n, err := strconv.Atoi(v.String()); err != nil || n < 0 {
+			errs = append(errs, field.Invalid(at.Child("imagePreDownloadParallelism"), v.String(), "must be a number of 0 or more: there is nothing that a percentage could be of"))
+		}
+	}
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return errs
 }
 
