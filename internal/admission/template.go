@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,8 +31,19 @@ func NewTemplates(client kubernetes.Interface) *Templates {
 	return &Templates{Client: client, slots: make(chan struct{}, templatesAtOnce)}
 }
 
-// notChecked is the warning where the API server could not be asked.
-const notChecked = "spec.template was not checked: the API server did not judge it; what is wrong with it shows when Pods are created"
+// notChecked are the warnings where the API server could not be asked.
+func notChecked(at *field.Path) []string {
+	return []string{at.String() + " was not checked: the API server did not judge it; mistakes show when Pods are created"}
+}
+
+// CheckChanged is Check of a template that is new or differs from was: one that is unchanged must not block the change of
+// something else, whatever the API server thinks of it today.
+func (t *Templates) CheckChanged(ctx context.Context, namespace string, was, is *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim, at *field.Path) (field.ErrorList, []string) {
+	if t == nil || was != nil && equality.Semantic.DeepEqual(was, is) {
+		return nil, nil
+	}
+	return t.Check(ctx, namespace, is, claims, at)
+}
 
 // Check sends a template as a PodTemplate that is not stored. Anything but a verdict is no refusal: the controller will
 // report what remains. claims are added as volumes of their names.
@@ -40,7 +52,7 @@ func (t *Templates) Check(ctx context.Context, namespace string, template *corev
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	default:
-		return nil, []string{notChecked}
+		return nil, notChecked(at)
 	}
 	ctx, cancel := context.WithTimeout(ctx, templateWithin)
 	defer cancel()
@@ -62,7 +74,7 @@ func (t *Templates) Check(ctx context.Context, namespace string, template *corev
 	case err == nil:
 		return nil, nil
 	case !apierrors.IsInvalid(err):
-		return nil, []string{notChecked}
+		return nil, notChecked(at)
 	}
 	return causes(err, at), nil
 }
