@@ -129,6 +129,14 @@ func CheckEndless(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
 	return errs
 }
 
+// CheckFinite checks the template of Pods that run to completion.
+func CheckFinite(spec *corev1.PodSpec, at *field.Path) field.ErrorList {
+	if p := spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
+		return field.ErrorList{field.Invalid(at.Child("restartPolicy"), p, "must be OnFailure or Never")}
+	}
+	return nil
+}
+
 // CheckClaims checks that claim templates can be told apart: their names are those of the volumes.
 func CheckClaims(claims []corev1.PersistentVolumeClaim, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
