@@ -49,6 +49,7 @@ type Server struct {
 	gate     *gatekeeper
 	routes   []route
 	secrets  cache.SharedIndexInformer
+	classes  *StorageClasses
 	start    func(context.Context)
 	listener net.Listener
 }
@@ -68,6 +69,9 @@ func New(env *app.Env, o Options) (*Server, error) {
 	_, err := s.secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.load, UpdateFunc: func(_, o any) { s.load(o) }})
 	if err = errors.Join(err, s.secrets.SetWatchErrorHandlerWithContext(env.WatchFailed)); err != nil {
 		return nil, fmt.Errorf("setting up the informer: %w", err)
+	}
+	if s.classes, err = newStorageClasses(env); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -107,6 +111,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.listener = listener
 	s.start(ctx)
+	s.classes.factory.StartWithContext(ctx)
 	return nil
 }
 
@@ -118,7 +123,7 @@ func (s *Server) Ready() error {
 	case !s.keeper.IsGood():
 		return fmt.Errorf("there is no valid serving pair in Secret %s", s.options.TLSSecret)
 	}
-	return nil
+	return s.classes.Synced()
 }
 
 // Work serves until the context ends, and then for a while longer, until nobody asks any more.
