@@ -44,7 +44,11 @@ type Kind struct {
 var errNotReady = errors.New("not ready")
 
 // Request is what a kind may want to know beside the objects.
-type Request struct{ Namespace, Name string }
+type Request struct {
+	Namespace, Name string
+	// Object is the object in v1beta1, with what the types do not know.
+	Object conversion.Tree
+}
 
 // reviewed is a request with its objects.
 type reviewed struct {
@@ -179,7 +183,7 @@ func (k Kind) Check() func(context.Context, []byte) ([]byte, int, error) {
 				return nil, fmt.Errorf("%w: %w", errNotReady, err)
 			}
 		}
-		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{r.Namespace, r.Name})
+		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})
 		if r.alpha {
 			for _, e := range errs {
 				e.Field = k.AlphaField(e.Field)

@@ -32,7 +32,7 @@ func Kind(templates *admission.Templates, now clock.PassiveClock) admission.Kind
 			if old != nil {
 				was, _ = podTemplate(&old.Spec.Template)
 			}
-			errs, more := templates.CheckChanged(ctx, r.Namespace, was, template, nil, at)
+			errs, more := templates.CheckChanged(ctx, r, was, template, nil, at)
 			return errs, append(warnings, more...)
 		},
 	}.Of()

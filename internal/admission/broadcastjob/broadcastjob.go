@@ -36,7 +36,7 @@ func Kind(templates *admission.Templates) admission.Kind {
 			if old != nil {
 				was = &old.Spec.Template
 			}
-			return templates.CheckChanged(ctx, r.Namespace, was, &job.Spec.Template, nil, field.NewPath("spec", "template"))
+			return templates.CheckChanged(ctx, r, was, &job.Spec.Template, nil, field.NewPath("spec", "template"))
 		},
 	}.Of()
 }

@@ -26,7 +26,7 @@ func Kind(templates *admission.Templates) admission.Kind {
 			if old != nil {
 				was = &old.Spec.Template
 			}
-			return templates.CheckChanged(ctx, r.Namespace, was, &set.Spec.Template, set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
+			return templates.CheckChanged(ctx, r, was, &set.Spec.Template, set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 		},
 	}.Of()
 }
