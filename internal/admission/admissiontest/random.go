@@ -24,7 +24,7 @@ func OnceIsEnough[T any](t *testing.T, k admission.Kind) {
 	t.Helper()
 	seed := rand.Int64()
 	t.Logf("seed %d", seed)
-	filler := randfill.NewWithSeed(seed).NilChance(.6).NumElements(0, 2).MaxDepth(12).Funcs(
+	filler := randfill.NewWithSeed(seed).NilChance(.7).NumElements(0, 2).MaxDepth(11).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) {
 			*q = *resource.NewMilliQuantity(c.Int63n(1e6), resource.DecimalSI)
 		},

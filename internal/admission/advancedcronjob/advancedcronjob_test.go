@@ -1,10 +1,8 @@
 package advancedcronjob
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -79,23 +77,9 @@ func TestScenario30ImagesToPull(t *testing.T) {
 	require.Contains(t, defaulted(t, change(t, pull, `"completionPolicy":{}`, `"completionPolicy":{"type":"Always"}`)), `"timeoutSeconds":600`)
 }
 
-func TestScenario49DefaultsAreAddedAndNothingElse(t *testing.T) {
+func TestScenarios48And49DefaultsAreAddedAndNothingElse(t *testing.T) {
 	for _, object := range []string{minimal, broadcast, pull} {
-		var ops []struct{ Op, Path string }
-		require.NoError(t, json.Unmarshal(at.Mutate(t, kind(), "", object).Patch, &ops))
-		require.NotEmpty(t, ops)
-		for _, op := range ops {
-			require.Equal(t, "add", op.Op, op.Path)
-			require.True(t, strings.HasPrefix(op.Path, "/spec/"), op.Path)
-		}
-	}
-}
-
-func TestScenario48WhatIsCompleteGetsNoPatch(t *testing.T) {
-	for _, object := range []string{minimal, broadcast, pull} {
-		r := at.Mutate(t, kind(), "", defaulted(t, object))
-		require.Nil(t, r.Patch)
-		require.Nil(t, r.PatchType)
+		at.AddsOnly(t, kind(), object)
 	}
 }
 
@@ -120,13 +104,12 @@ func TestScenario59ATemplateThatAnOldClientCannotSeeStays(t *testing.T) {
 	require.NotContains(t, at.Defaulted(t, kind(), old, other), "imageListPullJobTemplate")
 }
 
-func TestScenario60AnotherKind(t *testing.T) {
-	body := `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"batch","resource":"cronjobs"},"object":` + minimal + `}}`
-	for _, handle := range []func(context.Context, []byte) ([]byte, int, error){kind().Mutate(), kind().Check()} {
-		_, code, err := handle(t.Context(), []byte(body))
-		require.Error(t, err)
-		require.Equal(t, http.StatusBadRequest, code)
-	}
+func TestScenario60WhatDoesNotBelongHere(t *testing.T) {
+	at.RefusesOthers(t, kind(), minimal)
+}
+
+func FuzzAdmission(f *testing.F) {
+	at.Fuzz(f, kind(), minimal, broadcast, pull)
 }
 
 // TestRules names the scenario of the kind's document before each case. A field may be refused in v1alpha1 at the same place.

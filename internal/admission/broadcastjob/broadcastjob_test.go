@@ -1,10 +1,8 @@
 package broadcastjob
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -38,22 +36,10 @@ func TestScenario72Defaults(t *testing.T) {
 	}
 }
 
-func TestScenario49DefaultsAreAddedAndNothingElse(t *testing.T) {
-	var ops []struct{ Op, Path string }
-	require.NoError(t, json.Unmarshal(at.Mutate(t, Kind(nil), "", minimal).Patch, &ops))
-	require.NotEmpty(t, ops)
-	for _, op := range ops {
-		require.Equal(t, "add", op.Op, op.Path)
-		require.True(t, strings.HasPrefix(op.Path, "/spec/"), op.Path)
-	}
+func TestScenarios48And49DefaultsAreAddedAndNothingElse(t *testing.T) {
+	at.AddsOnly(t, Kind(nil), minimal)
 	paused := at.Defaulted(t, Kind(nil), "", with(t, `"spec":{"template"`, `"spec":{"paused":false,"template"`))
 	require.Contains(t, paused, `"paused":false`, "what the client wrote stays")
-}
-
-func TestScenario48WhatIsCompleteGetsNoPatch(t *testing.T) {
-	r := at.Mutate(t, Kind(nil), "", at.Defaulted(t, Kind(nil), "", minimal))
-	require.Nil(t, r.Patch)
-	require.Nil(t, r.PatchType)
 }
 
 func TestScenario50OnceIsEnough(t *testing.T) {
@@ -67,13 +53,12 @@ func TestScenario75ATemplateThatDoesNotChangeIsNotDefaulted(t *testing.T) {
 	require.True(t, at.Check(t, Kind(nil), minimal, image).Allowed)
 }
 
-func TestScenario60AnotherKind(t *testing.T) {
-	body := `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"batch","resource":"jobs"},"object":` + minimal + `}}`
-	for _, handle := range []func(context.Context, []byte) ([]byte, int, error){Kind(nil).Mutate(), Kind(nil).Check()} {
-		_, code, err := handle(t.Context(), []byte(body))
-		require.Error(t, err)
-		require.Equal(t, http.StatusBadRequest, code)
-	}
+func TestScenario60WhatDoesNotBelongHere(t *testing.T) {
+	at.RefusesOthers(t, Kind(nil), minimal)
+}
+
+func FuzzAdmission(f *testing.F) {
+	at.Fuzz(f, Kind(nil), minimal)
 }
 
 // TestRules names the scenario of the kind's document before each case.

@@ -1,7 +1,6 @@
 package cloneset
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,28 +16,12 @@ import (
 const minimal = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},` +
 	`"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"i"}]}}}}`
 
-func TestScenario49DefaultsAreAddedAndNothingElse(t *testing.T) {
-	r := admissiontest.Mutate(t, Kind(nil), "", minimal)
-	var ops []struct{ Op, Path string }
-	require.NoError(t, json.Unmarshal(r.Patch, &ops))
-	require.NotEmpty(t, ops)
-	for _, op := range ops {
-		require.Equal(t, "add", op.Op, op.Path)
-		require.True(t, strings.HasPrefix(op.Path, "/spec/"), op.Path)
-	}
+func TestScenarios48And49DefaultsAreAddedAndNothingElse(t *testing.T) {
+	admissiontest.AddsOnly(t, Kind(nil), minimal)
 	out := admissiontest.Defaulted(t, Kind(nil), "", minimal)
 	for _, text := range []string{`"replicas":1`, `"revisionHistoryLimit":10`, `"maxUnavailable":"20%"`, `"podUpdatePolicy":"ReCreate"`, `"imagePullPolicy":"Always"`} {
 		require.Contains(t, out, text)
 	}
-	require.NotContains(t, out, "creationTimestamp")
-	require.NotContains(t, out, "status")
-}
-
-func TestScenarios48And50WhatIsCompleteGetsNoPatch(t *testing.T) {
-	once := admissiontest.Defaulted(t, Kind(nil), "", minimal)
-	r := admissiontest.Mutate(t, Kind(nil), "", once)
-	require.Nil(t, r.Patch)
-	require.Nil(t, r.PatchType)
 }
 
 func TestScenario50OnceIsEnough(t *testing.T) {
@@ -155,31 +138,9 @@ func TestCloneSetScenarios102And103(t *testing.T) {
 }
 
 func TestScenario60WhatDoesNotBelongHere(t *testing.T) {
-	for name, body := range map[string]string{
-		"another resource": `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps","resource":"deployments"},"object":` + minimal + `}}`,
-		"no uid":           `{"kind":"AdmissionReview","request":{"operation":"CREATE"}}`,
-		"no request":       `{"kind":"AdmissionReview"}`,
-		"another kind":     `{"kind":"ConversionReview"}`,
-		"no object":        `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"clonesets"}}}`,
-		"another version":  `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"clonesets"},"object":{"apiVersion":"apps.kruise.io/v9","kind":"CloneSet"}}}`,
-	} {
-		for _, handle := range []func(context.Context, []byte) ([]byte, int, error){Kind(nil).Mutate(), Kind(nil).Check()} {
-			_, code, err := handle(t.Context(), []byte(body))
-			require.Error(t, err, name)
-			require.Equal(t, http.StatusBadRequest, code, name)
-		}
-	}
+	admissiontest.RefusesOthers(t, Kind(nil), minimal)
 }
 
 func FuzzAdmission(f *testing.F) {
-	review := `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"clonesets"},"object":%s}}`
-	f.Add([]byte(fmt.Sprintf(review, minimal)))
-	f.Add([]byte(fmt.Sprintf(review, `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","spec":5}`)))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, handle := range []func(context.Context, []byte) ([]byte, int, error){Kind(nil).Mutate(), Kind(nil).Check()} {
-			if _, code, err := handle(t.Context(), body); code >= http.StatusInternalServerError {
-				t.Fatalf("%d: %v", code, err)
-			}
-		}
-	})
+	admissiontest.Fuzz(f, Kind(nil), minimal)
 }

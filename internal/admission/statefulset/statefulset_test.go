@@ -1,7 +1,6 @@
 package statefulset
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,32 +73,8 @@ func TestScenario117Defaults(t *testing.T) {
 		"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":0,"maxUnavailable":1,"podUpdatePolicy":"ReCreate","minReadySeconds":0}}}`, string(got))
 }
 
-func TestScenario49DefaultsAreAddedAndNothingElse(t *testing.T) {
-	var ops []struct{ Op, Path string }
-	require.NoError(t, json.Unmarshal(at.Mutate(t, kind(), "", minimal).Patch, &ops))
-	require.NotEmpty(t, ops)
-	for _, op := range ops {
-		require.Equal(t, "add", op.Op, op.Path)
-		require.True(t, strings.HasPrefix(op.Path, "/spec/"), op.Path)
-	}
-	require.Equal(t, []string{}, append([]string{}, missing(at.Defaulted(t, kind(), "", minimal))...))
-}
-
-// missing are members that no default may bring.
-func missing(object string) []string {
-	var found []string
-	for _, name := range []string{"creationTimestamp", `"status"`, "managedFields"} {
-		if strings.Contains(object, name) {
-			found = append(found, name)
-		}
-	}
-	return found
-}
-
-func TestScenario48WhatIsCompleteGetsNoPatch(t *testing.T) {
-	r := at.Mutate(t, kind(), "", at.Defaulted(t, kind(), "", minimal))
-	require.Nil(t, r.Patch)
-	require.Nil(t, r.PatchType)
+func TestScenarios48And49DefaultsAreAddedAndNothingElse(t *testing.T) {
+	at.AddsOnly(t, kind(), minimal)
 }
 
 func TestScenario50OnceIsEnough(t *testing.T) {
@@ -146,13 +121,12 @@ func TestScenario58FieldsOfTheOlderVersion(t *testing.T) {
 	require.Equal(t, map[string]string{"spec.updateStrategy.rollingUpdate.partition": "FieldValueInvalid", "spec.reserveOrdinals[0]": "FieldValueInvalid"}, fields)
 }
 
-func TestScenario60AnotherKind(t *testing.T) {
-	body := `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"clonesets"},"object":` + minimal + `}}`
-	for _, handle := range []func(context.Context, []byte) ([]byte, int, error){kind().Mutate(), kind().Check()} {
-		_, code, err := handle(t.Context(), []byte(body))
-		require.Error(t, err)
-		require.Equal(t, http.StatusBadRequest, code)
-	}
+func TestScenario60WhatDoesNotBelongHere(t *testing.T) {
+	at.RefusesOthers(t, kind(), minimal)
+}
+
+func FuzzAdmission(f *testing.F) {
+	at.Fuzz(f, kind(), minimal)
 }
 
 func TestNothingIsDecidedBeforeTheClassesAreKnown(t *testing.T) {
