@@ -127,10 +127,11 @@ func misfitMembers(v map[string]any, t reflect.Type, at *field.Path) field.Error
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch member, there := v[name]; {
-		case f.Anonymous && name == "":
+		member, there := v[name]
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
 			errs = append(errs, misfitMembers(v, f.Type, at)...)
-		case there:
+		case there && name != "" && name != "-":
 			errs = append(errs, misfits(member, f.Type, at.Child(name))...)
 		}
 	}
