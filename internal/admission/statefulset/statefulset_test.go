@@ -94,7 +94,8 @@ func TestTemplatesThatDoNotChangeAreNotDefaulted(t *testing.T) {
 	require.Contains(t, out, `"phase":"Pending"`)
 }
 
-func TestDefaultsOfTheOlderVersionTravelInItsCarrier(t *testing.T) {
+// TestDefaultsThatTheOlderVersionCannotSay are the controller's: a patch never brings a carrier that the client did not have.
+func TestDefaultsThatTheOlderVersionCannotSay(t *testing.T) {
 	alpha := strings.Replace(minimal, "v1beta1", "v1alpha1", 1)
 	out := at.Defaulted(t, kind(), "", alpha)
 	require.Contains(t, out, `"podManagementPolicy":"OrderedReady"`)
