@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 )
@@ -28,6 +29,10 @@ type Templates struct {
 	// slots bounds the questions that are under way, within the time that one may take.
 	slots  chan struct{}
 	within time.Duration
+
+	kind    string
+	observe func(kind, result string, took time.Duration)
+	clock   clock.PassiveClock
 }
 
 const (
@@ -39,6 +44,33 @@ const (
 // NewTemplates asks with that client.
 func NewTemplates(client kubernetes.Interface) *Templates {
 	return &Templates{Client: client, slots: make(chan struct{}, templatesAtOnce), within: templateWithin}
+}
+
+// Verdicts, as metrics name them.
+const (
+	verdictOK        = "ok"
+	verdictRefused   = "refused"
+	verdictUnchecked = "unchecked"
+)
+
+// Observed has every verdict told, and how long it took.
+func (t *Templates) Observed(clock clock.PassiveClock, observe func(kind, result string, took time.Duration)) *Templates {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.clock, out.observe = clock, observe
+	return &out
+}
+
+// For has verdicts told as those of a kind. What is under way is bounded for all kinds together.
+func (t *Templates) For(kind string) *Templates {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.kind = kind
+	return &out
 }
 
 // notChecked are the warnings where the API server could not be asked.
@@ -70,13 +102,25 @@ func (t *Templates) Check(ctx context.Context, namespace string, template *corev
 	return t.judge(ctx, namespace, tree, claims, at)
 }
 
-// judge sends a PodTemplate that is not stored.
+// judge asks, and tells how that went.
 func (t *Templates) judge(ctx context.Context, namespace string, template conversion.Tree, claims []corev1.PersistentVolumeClaim, at *field.Path) (field.ErrorList, []string) {
+	if t.observe == nil {
+		errs, warnings, _ := t.ask(ctx, namespace, template, claims, at)
+		return errs, warnings
+	}
+	begun := t.clock.Now()
+	errs, warnings, verdict := t.ask(ctx, namespace, template, claims, at)
+	t.observe(t.kind, verdict, t.clock.Since(begun))
+	return errs, warnings
+}
+
+// ask sends a PodTemplate that is not stored.
+func (t *Templates) ask(ctx context.Context, namespace string, template conversion.Tree, claims []corev1.PersistentVolumeClaim, at *field.Path) (errs field.ErrorList, said []string, verdict string) {
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	default:
-		return nil, notChecked(at)
+		return nil, notChecked(at), verdictUnchecked
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
@@ -85,7 +129,7 @@ func (t *Templates) judge(ctx context.Context, namespace string, template conver
 		"apiVersion": "v1", "kind": "PodTemplate", "metadata": conversion.Tree{"generateName": "check-", "namespace": namespace}, "template": template,
 	})
 	if err != nil {
-		return field.ErrorList{field.InternalError(at, err)}, nil
+		return field.ErrorList{field.InternalError(at, err)}, nil, verdictUnchecked
 	}
 	var heard warnings
 	options := &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
@@ -93,11 +137,11 @@ func (t *Templates) judge(ctx context.Context, namespace string, template conver
 		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).WarningHandlerWithContext(&heard).Do(ctx).Error()
 	switch {
 	case err == nil:
-		return nil, heard.at(at)
+		return nil, heard.at(at), verdictOK
 	case !apierrors.IsInvalid(err):
-		return nil, notChecked(at)
+		return nil, notChecked(at), verdictUnchecked
 	}
-	return causes(err, places, at), nil
+	return causes(err, places, at), nil, verdictRefused
 }
 
 // withClaims puts claims into a template as volumes: in the place of volumes of their names, as in every Pod, or after all

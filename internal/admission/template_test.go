@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 )
@@ -146,11 +147,14 @@ func TestScenario86WithoutAVerdictThereIsAWarning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			judge, _ := judgeWith(t, answer)
 			judge.within = 100 * time.Millisecond
+			var told []string
+			judge = judge.Observed(clock.RealClock{}, func(kind, result string, _ time.Duration) { told = append(told, kind, result) }).For("AdvancedCronJob")
 			errs, warnings := ask(t, judge, nil, template, nil, "spec", "template", "broadcastJobTemplate", "spec", "template")
 			require.Empty(t, errs)
 			require.Len(t, warnings, 1)
 			require.Contains(t, warnings[0], "spec.template.broadcastJobTemplate.spec.template was not checked")
 			require.Equal(t, warnings, shorten(warnings), "it fits")
+			require.Equal(t, []string{"AdvancedCronJob", "unchecked"}, told)
 		})
 	}
 	judge, asked := judgeWith(t, accept)

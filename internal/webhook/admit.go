@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"strings"
+	"time"
 
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/admission/advancedcronjob"
@@ -12,13 +13,18 @@ import (
 
 // Kinds are those that the server defaults and validates.
 func (s *Server) Kinds() []admission.Kind {
-	templates := s.options.Templates(s.env.Kube)
+	templates := s.options.Templates(s.env.Kube).Observed(s.env.Clock, s.observeTemplate)
 	return []admission.Kind{
-		cloneset.Kind(templates),
-		statefulset.Kind(templates, s.classes),
-		broadcastjob.Kind(templates),
-		advancedcronjob.Kind(templates, s.env.Clock),
+		cloneset.Kind(templates.For("CloneSet")),
+		statefulset.Kind(templates.For("StatefulSet"), s.classes),
+		broadcastjob.Kind(templates.For("BroadcastJob")),
+		advancedcronjob.Kind(templates.For("AdvancedCronJob"), s.env.Clock),
 	}
+}
+
+func (s *Server) observeTemplate(kind, result string, took time.Duration) {
+	s.metrics.templates.WithLabelValues(kind, result).Inc()
+	s.metrics.templateTime.WithLabelValues(kind).Observe(took.Seconds())
 }
 
 // Admit adds the paths of a kind, before the server works.
