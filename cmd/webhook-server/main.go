@@ -4,8 +4,6 @@ package main
 import (
 	"context"
 
-	"github.com/flotilla-k8s/flotilla/internal/admission"
-	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/webhook"
@@ -28,9 +26,9 @@ func main() {
 			server.Handle("/convert", options.ConversionLimit(), func(_ context.Context, body []byte) ([]byte, int, error) {
 				return conversion.Handle(body, server.Observe)
 			})
-			kind := cloneset.Kind(options.Templates(env.Kube))
-			server.Handle("/mutate-apps-kruise-io-cloneset", admission.MaxBody, kind.Mutate())
-			server.Handle("/validate-apps-kruise-io-cloneset", admission.MaxBody, kind.Check())
+			for _, kind := range server.Kinds() {
+				server.Admit(kind)
+			}
 			return server, nil
 		},
 	})

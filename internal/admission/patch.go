@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // operation is one of a JSON patch.
@@ -100,7 +102,8 @@ func assignOne(tree map[string]any, a assignment) (operation, bool) {
 			if there {
 				op.Op = "replace"
 			}
-			at[name] = value
+			// Later assignments may go into it, and are operations of their own.
+			at[name] = runtime.DeepCopyJSONValue(value)
 			return op, true
 		case []any:
 			index, ok := step.(int)

@@ -36,10 +36,19 @@ type Kind struct {
 	Validate func(ctx context.Context, old, object conversion.Tree, r Request) (field.ErrorList, []string)
 	// AlphaField is a field's name in v1alpha1.
 	AlphaField func(string) string
+	// Ready says why nothing can be decided yet; nil: it always can.
+	Ready func() error
 }
 
+// errNotReady: nothing was decided, because something that decisions need is not there yet.
+var errNotReady = errors.New("not ready")
+
 // Request is what a kind may want to know beside the objects.
-type Request struct{ Namespace, Name string }
+type Request struct {
+	Namespace, Name string
+	// Object is the object in v1beta1, with what the types do not know.
+	Object conversion.Tree
+}
 
 // reviewed is a request with its objects.
 type reviewed struct {
@@ -73,7 +82,11 @@ func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.Admis
 			if err != nil {
 				return nil, http.StatusBadRequest, err
 			}
-			if response, err = decide(ctx, in); err != nil {
+			response, err = decide(ctx, in)
+			switch {
+			case errors.Is(err, errNotReady):
+				return nil, http.StatusServiceUnavailable, err
+			case err != nil:
 				return nil, http.StatusInternalServerError, err
 			}
 		}
@@ -165,7 +178,12 @@ func (r *reviewed) patch(list []assignment) ([]operation, error) {
 // Check answers reviews with the kind's rules.
 func (k Kind) Check() func(context.Context, []byte) ([]byte, int, error) {
 	return handler(k, func(ctx context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
-		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{r.Namespace, r.Name})
+		if k.Ready != nil {
+			if err := k.Ready(); err != nil {
+				return nil, fmt.Errorf("%w: %w", errNotReady, err)
+			}
+		}
+		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})
 		if r.alpha {
 			for _, e := range errs {
 				e.Field = k.AlphaField(e.Field)

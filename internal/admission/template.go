@@ -3,75 +3,215 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 )
 
 // Templates has Pod templates judged by the API server that will have to accept the Pods.
 type Templates struct {
 	Client kubernetes.Interface
-	// slots bounds the questions that are under way.
-	slots chan struct{}
+	// slots bounds the questions that are under way, within the time that one may take.
+	slots  chan struct{}
+	within time.Duration
+
+	kind    string
+	observe func(kind, result string, took time.Duration)
+	clock   clock.PassiveClock
 }
 
 const (
-	templatesAtOnce = 16
-	templateWithin  = 2 * time.Second
+	templatesAtOnce  = 16
+	templateWithin   = 2 * time.Second
+	templateWarnings = 3
 )
 
 // NewTemplates asks with that client.
 func NewTemplates(client kubernetes.Interface) *Templates {
-	return &Templates{Client: client, slots: make(chan struct{}, templatesAtOnce)}
+	return &Templates{Client: client, slots: make(chan struct{}, templatesAtOnce), within: templateWithin}
 }
 
-// notChecked is the warning where the API server could not be asked.
-const notChecked = "spec.template was not checked: the API server did not judge it; what is wrong with it shows when Pods are created"
+// Verdicts, as metrics name them.
+const (
+	verdictOK        = "ok"
+	verdictRefused   = "refused"
+	verdictUnchecked = "unchecked"
+)
 
-// Check sends a template as a PodTemplate that is not stored. Anything but a verdict is no refusal: the controller will
-// report what remains. claims are added as volumes of their names.
+// Observed has every verdict told, and how long it took.
+func (t *Templates) Observed(clock clock.PassiveClock, observe func(kind, result string, took time.Duration)) *Templates {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.clock, out.observe = clock, observe
+	return &out
+}
+
+// For has verdicts told as those of a kind. What is under way is bounded for all kinds together.
+func (t *Templates) For(kind string) *Templates {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.kind = kind
+	return &out
+}
+
+// notChecked are the warnings where the API server could not be asked.
+func notChecked(at *field.Path) []string {
+	return []string{at.String() + " was not checked by the API server; mistakes show when Pods are created"}
+}
+
+// CheckChanged has the template of a request judged if it is new or differs from was: one that is unchanged must not block
+// the change of something else, whatever the API server thinks of it today. The template is sent as the client wrote it:
+// the API server may know members that are newer than the types here.
+func (t *Templates) CheckChanged(ctx context.Context, r Request, was, is *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim, at *field.Path) (field.ErrorList, []string) {
+	if t == nil || was != nil && equality.Semantic.DeepEqual(was, is) {
+		return nil, nil
+	}
+	template := r.Object
+	for name := range strings.SplitSeq(at.String(), ".") {
+		template, _ = template[name].(conversion.Tree)
+	}
+	return t.judge(ctx, r.Namespace, template, claims, at)
+}
+
+// Check has a template judged that is made up of others. Anything but a verdict is no refusal: the controller will report
+// what remains. claims are added as volumes of their names.
 func (t *Templates) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim, at *field.Path) (field.ErrorList, []string) {
+	tree, err := encodeFrom(template)
+	if err != nil {
+		return field.ErrorList{field.InternalError(at, err)}, nil
+	}
+	return t.judge(ctx, namespace, tree, claims, at)
+}
+
+// judge asks, and tells how that went.
+func (t *Templates) judge(ctx context.Context, namespace string, template conversion.Tree, claims []corev1.PersistentVolumeClaim, at *field.Path) (field.ErrorList, []string) {
+	if t.observe == nil {
+		errs, warnings, _ := t.ask(ctx, namespace, template, claims, at)
+		return errs, warnings
+	}
+	begun := t.clock.Now()
+	errs, warnings, verdict := t.ask(ctx, namespace, template, claims, at)
+	t.observe(t.kind, verdict, t.clock.Since(begun))
+	return errs, warnings
+}
+
+// ask sends a PodTemplate that is not stored.
+func (t *Templates) ask(ctx context.Context, namespace string, template conversion.Tree, claims []corev1.PersistentVolumeClaim, at *field.Path) (errs field.ErrorList, said []string, verdict string) {
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	default:
-		return nil, []string{notChecked}
+		return nil, notChecked(at), verdictUnchecked
 	}
-	ctx, cancel := context.WithTimeout(ctx, templateWithin)
+	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
-	p := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{GenerateName: "check-", Namespace: namespace}, Template: *template.DeepCopy()}
-	have := map[string]bool{}
-	for _, v := range p.Template.Spec.Volumes {
-		have[v.Name] = true
+	template, places := withClaims(template, claims)
+	body, err := conversion.Encode(conversion.Tree{
+		"apiVersion": "v1", "kind": "PodTemplate", "metadata": conversion.Tree{"generateName": "check-", "namespace": namespace}, "template": template,
+	})
+	if err != nil {
+		return field.ErrorList{field.InternalError(at, err)}, nil, verdictUnchecked
 	}
-	for i := range claims {
-		if name := claims[i].Name; !have[name] {
-			have[name] = true
-			p.Template.Spec.Volumes = append(p.Template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
-			}})
-		}
-	}
-	_, err := t.Client.CoreV1().PodTemplates(namespace).Create(ctx, p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore})
+	var heard warnings
+	options := &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
+	err = t.Client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("podtemplates").VersionedParams(options, scheme.ParameterCodec).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).WarningHandlerWithContext(&heard).Do(ctx).Error()
 	switch {
 	case err == nil:
-		return nil, nil
+		return nil, heard.at(at), verdictOK
 	case !apierrors.IsInvalid(err):
-		return nil, []string{notChecked}
+		return nil, notChecked(at), verdictUnchecked
 	}
-	return causes(err, at), nil
+	return causes(err, places, at), nil, verdictRefused
 }
 
-// causes are those of the refusal, at the place of the template.
-func causes(err error, at *field.Path) field.ErrorList {
+// withClaims puts claims into a template as volumes: in the place of volumes of their names, as in every Pod, or after all
+// others. The second result are the places of claims by the index of their volume. The template is not changed.
+func withClaims(template conversion.Tree, claims []corev1.PersistentVolumeClaim) (conversion.Tree, map[int]int) {
+	if len(claims) == 0 {
+		return template, nil
+	}
+	spec, _ := template["spec"].(conversion.Tree)
+	listed, _ := spec["volumes"].([]any)
+	volumes, index := slices.Clone(listed), map[string]int{}
+	for i, v := range volumes {
+		if volume, ok := v.(conversion.Tree); ok {
+			name, _ := volume["name"].(string)
+			index[name] = i
+		}
+	}
+	places := map[int]int{}
+	for i := range claims {
+		name := claims[i].Name
+		volume := conversion.Tree{"name": name, "persistentVolumeClaim": conversion.Tree{"claimName": name}}
+		if at, found := index[name]; found {
+			volumes[at] = volume
+			continue
+		}
+		places[len(volumes)] = i
+		volumes = append(volumes, volume)
+	}
+	out := conversion.Tree{"spec": conversion.Tree{"volumes": volumes}}
+	for name, v := range template {
+		if name != "spec" {
+			out[name] = v
+		}
+	}
+	into, _ := out["spec"].(conversion.Tree)
+	for name, v := range spec {
+		if name != "volumes" {
+			into[name] = v
+		}
+	}
+	return out, places
+}
+
+// warnings are what the API server says beside its verdict.
+type warnings []string
+
+// HandleWarningHeaderWithContext keeps one.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	if len(*w) < templateWarnings {
+		*w = append(*w, text)
+	}
+}
+
+func (w *warnings) at(at *field.Path) []string {
+	var out []string
+	for _, text := range *w {
+		if rest, found := strings.CutPrefix(text, "template."); found {
+			out = append(out, at.String()+"."+rest)
+		} else {
+			out = append(out, at.String()+": "+text)
+		}
+	}
+	return out
+}
+
+// causes are those of the refusal, at the place of the template; of volumes that are claims, at the claim.
+func causes(err error, claims map[int]int, at *field.Path) field.ErrorList {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
-		return field.ErrorList{field.Invalid(at, "", err.Error())}
+		return field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
 	}
 	var errs field.ErrorList
 	for _, c := range status.Status().Details.Causes {
@@ -79,10 +219,32 @@ func causes(err error, at *field.Path) field.ErrorList {
 		if !ok {
 			continue
 		}
-		errs = append(errs, &field.Error{Type: field.ErrorType(c.Type), Field: at.String() + name, BadValue: field.OmitValueType{}, Detail: c.Message})
+		e := &field.Error{Type: field.ErrorType(c.Type), Field: at.String() + name, BadValue: field.OmitValueType{}}
+		// The API server's text says what is wrong in words of its own, and so will ours.
+		e.Detail = strings.TrimPrefix(strings.TrimPrefix(c.Message, e.Type.String()), ": ")
+		if i, isClaim := claims[volumeIndex(name)]; isClaim {
+			e.Field = fmt.Sprintf("%svolumeClaimTemplates[%d].metadata.name", strings.TrimSuffix(at.String(), "template"), i)
+		}
+		errs = append(errs, e)
 	}
 	if len(errs) == 0 {
-		errs = field.ErrorList{field.Invalid(at, "", err.Error())}
+		errs = field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
 	}
 	return errs
+}
+
+// volumeOf finds the index in the path of a volume.
+var volumeOf = regexp.MustCompile(`^\.spec\.volumes\[([0-9]+)\]`)
+
+// volumeIndex is -1 for what is no volume.
+func volumeIndex(path string) int {
+	match := volumeOf.FindStringSubmatch(path)
+	if match == nil {
+		return -1
+	}
+	i, err := strconv.Atoi(match[1])
+	if err != nil {
+		return -1
+	}
+	return i
 }

@@ -7,10 +7,10 @@ import (
 )
 
 type metrics struct {
-	requests, rejected, reloads, handshakes, converted *prometheus.CounterVec
-	duration                                           *prometheus.HistogramVec
-	inFlight, busy                                     prometheus.Gauge
-	notBefore, notAfter                                *prometheus.GaugeVec
+	requests, rejected, reloads, handshakes, converted, templates *prometheus.CounterVec
+	duration, templateTime                                        *prometheus.HistogramVec
+	inFlight, busy                                                prometheus.Gauge
+	notBefore, notAfter                                           *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -23,21 +23,24 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	ofPair := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flotilla_webhook_serving_cert_" + name + "_timestamp_seconds", Help: help}, []string{"serial"})
 	}
-	m := &metrics{
-		requests:   counters("webhook_requests_total", "Requests by path and HTTP code.", "path", "code"),
-		rejected:   counters("webhook_rejected_total", "Requests that were not worked on, by reason.", "reason"),
-		reloads:    counters("webhook_cert_reloads_total", "Pairs that the Secret offered, by what became of them.", "result"),
-		handshakes: counters("webhook_tls_handshake_errors_total", "Handshakes that failed, by reason.", "reason"),
-		converted:  counters("conversion_objects_total", "Objects of conversion reviews.", "kind", "from", "to", "result"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "flotilla_webhook_request_duration_seconds", Help: "How long requests took.", Buckets: prometheus.ExponentialBuckets(0.0005, 3, 10),
-		}, []string{"path"}),
-		inFlight:  gauge("webhook_inflight_bytes", "Bytes of bodies that are being worked on."),
-		busy:      gauge("webhook_inflight_requests", "Requests that are being worked on."),
-		notBefore: ofPair("not_before", "When the pair in use begins to be valid."),
-		notAfter:  ofPair("not_after", "When the pair in use ends to be valid."),
+	times := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flotilla_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 3, 10)}, labels)
 	}
-	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.duration, m.inFlight, m.busy, m.notBefore, m.notAfter)
+	m := &metrics{
+		requests:     counters("webhook_requests_total", "Requests by path and HTTP code.", "path", "code"),
+		rejected:     counters("webhook_rejected_total", "Requests that were not worked on, by reason.", "reason"),
+		reloads:      counters("webhook_cert_reloads_total", "Pairs that the Secret offered, by what became of them.", "result"),
+		handshakes:   counters("webhook_tls_handshake_errors_total", "Handshakes that failed, by reason.", "reason"),
+		converted:    counters("conversion_objects_total", "Objects of conversion reviews.", "kind", "from", "to", "result"),
+		templates:    counters("webhook_template_checks_total", "Pod templates that the API server was asked about, by its verdict.", "kind", "result"),
+		duration:     times("webhook_request_duration_seconds", "How long requests took.", "path"),
+		templateTime: times("webhook_template_check_duration_seconds", "How long the API server took to judge a Pod template.", "kind"),
+		inFlight:     gauge("webhook_inflight_bytes", "Bytes of bodies that are being worked on."),
+		busy:         gauge("webhook_inflight_requests", "Requests that are being worked on."),
+		notBefore:    ofPair("not_before", "When the pair in use begins to be valid."),
+		notAfter:     ofPair("not_after", "When the pair in use ends to be valid."),
+	}
+	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.templates, m.duration, m.templateTime, m.inFlight, m.busy, m.notBefore, m.notAfter)
 	return m
 }
 

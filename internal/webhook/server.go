@@ -43,6 +43,7 @@ type Server struct {
 	metrics  *metrics
 	gate     *gatekeeper
 	routes   []route
+	classes  *StorageClasses
 	start    func(context.Context)
 	listener net.Listener
 }
@@ -52,11 +53,14 @@ func New(env *app.Env, o Options) (*Server, error) {
 	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics)}
 	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight()}
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
+	var err error
+	if s.classes, err = newStorageClasses(env); err != nil {
+		return nil, err
+	}
 	if o.TLSCertFile != "" {
 		s.start = func(ctx context.Context) { go fromFiles(ctx, env.Clock, o.TLSCertFile, o.TLSKeyFile, s.take) }
 		return s, nil
 	}
-	var err error
 	s.start, err = fromSecret(env, o.TLSSecret, s.take)
 	return s, err
 }
@@ -94,6 +98,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.listener = listener
 	s.start(ctx)
+	s.classes.factory.StartWithContext(ctx)
 	return nil
 }
 
@@ -104,6 +109,9 @@ func (s *Server) Ready() error {
 		return errors.New("shutting down")
 	case !s.keeper.IsGood():
 		return fmt.Errorf("there is no valid serving pair in %s", s.options.pair())
+	}
+	if err := s.classes.Synced(); err != nil {
+		return err
 	}
 	return s.greet()
 }

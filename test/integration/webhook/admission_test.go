@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-k8s/flotilla/test/harness"
 )
 
-// admit registers the hooks as shipped, but for their address: the process runs on this machine.
-func (l *lab) admit() {
+// hooks reads the configurations as shipped, but for their address: the process runs on this machine.
+func (l *lab) hooks() (*admissionv1.MutatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfiguration) {
 	l.Helper()
 	raw, err := os.ReadFile(filepath.Join(cluster.Root, "deploy", "webhook-server", "webhooks.yaml"))
 	require.NoError(l, err)
@@ -30,21 +30,35 @@ func (l *lab) admit() {
 	}
 	documents := strings.Split(string(raw), "\n---\n")
 	require.Len(l, documents, 2)
-	var mutating admissionv1.MutatingWebhookConfiguration
-	require.NoError(l, yaml.UnmarshalStrict([]byte(documents[0]), &mutating))
+	mutating := &admissionv1.MutatingWebhookConfiguration{}
+	require.NoError(l, yaml.UnmarshalStrict([]byte(documents[0]), mutating))
 	for i := range mutating.Webhooks {
 		here(&mutating.Webhooks[i].ClientConfig)
 	}
-	var validating admissionv1.ValidatingWebhookConfiguration
-	require.NoError(l, yaml.UnmarshalStrict([]byte(documents[1]), &validating))
+	validating := &admissionv1.ValidatingWebhookConfiguration{}
+	require.NoError(l, yaml.UnmarshalStrict([]byte(documents[1]), validating))
 	for i := range validating.Webhooks {
 		here(&validating.Webhooks[i].ClientConfig)
 	}
+	return mutating, validating
+}
+
+// validate registers the validating hooks.
+func (l *lab) validate() {
+	l.Helper()
+	_, validating := l.hooks()
+	_, err := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(l.Context(), validating, metav1.CreateOptions{})
+	require.NoError(l, err)
+}
+
+// admit registers all hooks.
+func (l *lab) admit() {
+	l.Helper()
+	mutating, validating := l.hooks()
 	api := cluster.Kube.AdmissionregistrationV1()
-	_, err = api.MutatingWebhookConfigurations().Create(l.Context(), &mutating, metav1.CreateOptions{})
+	_, err := api.MutatingWebhookConfigurations().Create(l.Context(), mutating, metav1.CreateOptions{})
 	require.NoError(l, err)
-	_, err = api.ValidatingWebhookConfigurations().Create(l.Context(), &validating, metav1.CreateOptions{})
-	require.NoError(l, err)
+	l.validate()
 	l.Cleanup(func() {
 		// The test's own context has ended by now.
 		_ = api.MutatingWebhookConfigurations().Delete(context.Background(), mutating.Name, metav1.DeleteOptions{})

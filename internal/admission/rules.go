@@ -1,0 +1,167 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+)
+
+// Rules are what a kind's package says, in terms of its v1beta1 type. In all of them old is nil on CREATE, and where the
+// stored object cannot be read: that is no reason to keep it.
+type Rules[T any] struct {
+	Resource, Kind string
+	// Default fills in what object leaves out.
+	Default func(old, object *T)
+	// Validate returns what is wrong, and warnings.
+	Validate func(ctx context.Context, old, object *T, r Request) (field.ErrorList, []string)
+	// AlphaField is a field's name in v1alpha1; nil: the same.
+	AlphaField func(string) string
+	// Ready says why nothing can be decided yet; nil: always.
+	Ready func() error
+}
+
+// Of is the kind with these rules.
+func (r Rules[T]) Of() Kind {
+	k := Kind{Resource: r.Resource, Kind: r.Kind, AlphaField: r.AlphaField, Ready: r.Ready}
+	if k.AlphaField == nil {
+		k.AlphaField = func(name string) string { return name }
+	}
+	k.Default = func(old, object conversion.Tree) (before, after conversion.Tree, err error) {
+		typed, err := decodeAs[T](object)
+		if err != nil {
+			return nil, nil, err
+		}
+		if before, err = encodeFrom(typed); err != nil {
+			return nil, nil, err
+		}
+		r.Default(stored[T](old), typed)
+		after, err = encodeFrom(typed)
+		return before, after, err
+	}
+	k.Validate = func(ctx context.Context, old, object conversion.Tree, request Request) (field.ErrorList, []string) {
+		typed, err := decodeAs[T](object)
+		if err != nil {
+			return misfits(object, reflect.TypeFor[T](), nil), nil
+		}
+		return r.Validate(ctx, stored[T](old), typed, request)
+	}
+	return k
+}
+
+func stored[T any](old conversion.Tree) *T {
+	if old == nil {
+		return nil
+	}
+	typed, err := decodeAs[T](old)
+	if err != nil {
+		return nil
+	}
+	return typed
+}
+
+// decodeAs reads names of members as they are written, as the API server does.
+func decodeAs[T any](t conversion.Tree) (*T, error) {
+	raw, err := conversion.Encode(t)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	typed := new(T)
+	if err := utiljson.Unmarshal(raw, typed); err != nil {
+		return nil, fmt.Errorf("decoding: %w", err)
+	}
+	return typed, nil
+}
+
+func encodeFrom(typed any) (conversion.Tree, error) {
+	raw, err := json.Marshal(typed)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	tree, err := conversion.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("decoding: %w", err)
+	}
+	return tree, nil
+}
+
+// misfits are the members that a type cannot hold, each at its own place.
+func misfits(value any, t reflect.Type, at *field.Path) field.ErrorList {
+	reason := misfit(value, t)
+	if reason == "" {
+		return nil
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var errs field.ErrorList
+	switch v := value.(type) {
+	case map[string]any:
+		switch {
+		case t.Kind() == reflect.Map:
+			for _, name := range sortedNames(v) {
+				errs = append(errs, misfits(v[name], t.Elem(), at.Key(name))...)
+			}
+		case t.Kind() == reflect.Struct:
+			errs = misfitMembers(v, t, at)
+		}
+	case []any:
+		for i := 0; t.Kind() == reflect.Slice && i < len(v); i++ {
+			errs = append(errs, misfits(v[i], t.Elem(), at.Index(i))...)
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return field.ErrorList{field.Invalid(at, field.OmitValueType{}, reason)}
+}
+
+func misfitMembers(v map[string]any, t reflect.Type, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		member, there := v[name]
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			errs = append(errs, misfitMembers(v, f.Type, at)...)
+		case there && name != "" && name != "-":
+			errs = append(errs, misfits(member, f.Type, at.Child(name))...)
+		}
+	}
+	return errs
+}
+
+// misfit says why a type cannot hold a value; "" if it can.
+func misfit(value any, t reflect.Type) string {
+	raw, err := json.Marshal(value)
+	if err == nil {
+		err = utiljson.Unmarshal(raw, reflect.New(t).Interface())
+	}
+	if err == nil {
+		return ""
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own {
+		return err.Error()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "must be a string"
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Slice:
+		return "must be a list"
+	case reflect.Struct, reflect.Map:
+		return "must be an object"
+	}
+	return "must be a number in the range of " + t.Kind().String()
+}

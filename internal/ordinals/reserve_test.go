@@ -1,0 +1,58 @@
+package ordinals
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func TestScenario27FormsOfEntries(t *testing.T) {
+	for entry, want := range map[intstr.IntOrString]Range{
+		intstr.FromInt32(0):                        {0, 0},
+		intstr.FromInt32(math.MaxInt32):            {math.MaxInt32, math.MaxInt32},
+		intstr.FromString("0003-005"):              {3, 5},
+		intstr.FromString("3-3"):                   {3, 3},
+		intstr.FromString("0-2000000000"):          {0, 2000000000},
+		intstr.FromString("0-2147483647"):          {0, math.MaxInt32},
+		intstr.FromString("2147483647-2147483647"): {math.MaxInt32, math.MaxInt32},
+	} {
+		got, err := Parse(entry)
+		require.NoError(t, err, entry)
+		require.Equal(t, want, got)
+	}
+	for _, entry := range []intstr.IntOrString{
+		intstr.FromInt32(-1), intstr.FromString("12"), intstr.FromString("5-3"), intstr.FromString("1-2-3"), intstr.FromString("1 - 3"),
+		intstr.FromString("a-b"), intstr.FromString("1-%"), intstr.FromString(""), intstr.FromString("-1"), intstr.FromString("-"),
+		intstr.FromString("+1-2"), intstr.FromString("1_0-20"), intstr.FromString("0-2147483648"), intstr.FromString("0x1-2"),
+	} {
+		_, err := Parse(entry)
+		require.Error(t, err, entry)
+	}
+}
+
+// TestCountIsThatOfASet compares with counting one by one.
+func TestCountIsThatOfASet(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 500 {
+		var ranges []Range
+		set := map[int32]bool{}
+		for range r.IntN(6) {
+			first := r.Int32N(30)
+			last := first + r.Int32N(8)
+			ranges = append(ranges, Range{first, last})
+			for o := first; o <= last; o++ {
+				set[o] = true
+			}
+		}
+		require.EqualValues(t, len(set), Count(ranges), ranges)
+		for i, m := range Merge(ranges) {
+			require.True(t, i == 0 || Merge(ranges)[i-1].Last+1 < m.First, "apart and in order")
+		}
+	}
+	require.EqualValues(t, int64(math.MaxInt32)+1, Count([]Range{{5, math.MaxInt32}, {0, math.MaxInt32}}))
+}

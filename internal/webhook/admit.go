@@ -1,0 +1,35 @@
+package webhook
+
+import (
+	"strings"
+	"time"
+
+	"github.com/flotilla-k8s/flotilla/internal/admission"
+	"github.com/flotilla-k8s/flotilla/internal/admission/advancedcronjob"
+	"github.com/flotilla-k8s/flotilla/internal/admission/broadcastjob"
+	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/admission/statefulset"
+)
+
+// Kinds are those that the server defaults and validates.
+func (s *Server) Kinds() []admission.Kind {
+	templates := s.options.Templates(s.env.Kube).Observed(s.env.Clock, s.observeTemplate)
+	return []admission.Kind{
+		cloneset.Kind(templates.For("CloneSet")),
+		statefulset.Kind(templates.For("StatefulSet"), s.classes),
+		broadcastjob.Kind(templates.For("BroadcastJob")),
+		advancedcronjob.Kind(templates.For("AdvancedCronJob"), s.env.Clock),
+	}
+}
+
+func (s *Server) observeTemplate(kind, result string, took time.Duration) {
+	s.metrics.templates.WithLabelValues(kind, result).Inc()
+	s.metrics.templateTime.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Admit adds the paths of a kind, before the server works.
+func (s *Server) Admit(k admission.Kind) {
+	name := "-apps-kruise-io-" + strings.ToLower(k.Kind)
+	s.Handle("/mutate"+name, admission.MaxBody, k.Mutate())
+	s.Handle("/validate"+name, admission.MaxBody, k.Check())
+}
