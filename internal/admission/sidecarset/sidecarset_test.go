@@ -120,31 +120,21 @@ func TestSidecarSetScenarios3And4WhatTheHashesAreTakenOf(t *testing.T) {
 	require.NotEqual(t, third[1], hashes(spec(t, logger, strings.Replace(native, `"image":"setup:1"`, `"image":"setup:1","command":["x"]`, 1)))[1])
 }
 
-func TestScenario49DefaultsOfASidecarSetAreAddedAndNothingElse(t *testing.T) {
+func TestScenarios48And49DefaultsOfASidecarSetAreAddedAndNothingElse(t *testing.T) {
 	future := container(t, spec(t, logger, `"alsoNew":[null],"volumes":[{"name":"v","newSource":{"a":9007199254740993},"emptyDir":{}}]`), `"futureField":{"a":9007199254740993}`)
 	for _, object := range []string{future, with(t, future, "v1beta1", "v1alpha1")} {
-		r := admissiontest.Mutate(t, nobodyElse, "", object)
-		var ops []struct{ Op, Path string }
-		require.NoError(t, json.Unmarshal(r.Patch, &ops))
-		for _, op := range ops {
-			require.Equal(t, "add", op.Op, op.Path)
-			require.True(t, strings.HasPrefix(op.Path, "/spec/") || strings.HasPrefix(op.Path, "/metadata/annotations"), op.Path)
-		}
+		admissiontest.AddsOnly(t, nobodyElse, object, "/metadata/annotations")
 		// Scenario 12 of SidecarSet: what is not known stays.
-		out := admissiontest.Defaulted(t, nobodyElse, "", object)
-		for _, text := range []string{`"futureField":{"a":9007199254740993}`, `"alsoNew":[null]`, `"newSource":{"a":9007199254740993}`} {
-			require.Contains(t, out, text)
+		for _, old := range []string{"", strings.Replace(object, "agent:1.0", "agent:2", 1)} {
+			out := admissiontest.Defaulted(t, nobodyElse, old, object)
+			for _, text := range []string{`"futureField":{"a":9007199254740993}`, `"alsoNew":[null]`, `"newSource":{"a":9007199254740993}`} {
+				require.Contains(t, out, text)
+			}
 		}
-		require.NotContains(t, out, "creationTimestamp")
-		require.Contains(t, admissiontest.Defaulted(t, nobodyElse, object, strings.Replace(object, "agent:1.0", "agent:2", 1)), `"futureField":{"a":9007199254740993}`)
 	}
 }
 
-func TestScenarios48And50DefaultsOfASidecarSetAreAddedOnce(t *testing.T) {
-	once := admissiontest.Defaulted(t, nobodyElse, "", logger)
-	r := admissiontest.Mutate(t, nobodyElse, "", once)
-	require.Nil(t, r.Patch)
-	require.Nil(t, r.PatchType)
+func TestScenario50DefaultsOfASidecarSetAreAddedOnce(t *testing.T) {
 	admissiontest.OnceIsEnough[v1beta1.SidecarSet](t, nobodyElse)
 }
 
@@ -171,10 +161,7 @@ func TestScenario59ACarrierOfASidecarSetComesBack(t *testing.T) {
 }
 
 func TestScenario60WhatIsNoSidecarSet(t *testing.T) {
-	body := []byte(`{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"clonesets"},"object":` + logger + `}}`)
-	_, code, err := nobodyElse.Mutate()(t.Context(), body)
-	require.Error(t, err)
-	require.Equal(t, http.StatusBadRequest, code)
+	admissiontest.RefusesOthers(t, nobodyElse, logger)
 }
 
 type unread struct{}
@@ -464,15 +451,5 @@ func TestWhatTheAPIServerIsAskedAboutASidecarSet(t *testing.T) {
 }
 
 func FuzzAdmission(f *testing.F) {
-	f.Add(logger)
-	f.Add(mesh)
-	f.Fuzz(func(t *testing.T, object string) {
-		body := []byte(`{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"sidecarsets"},"object":` + object + `}}`)
-		if _, code, err := nobodyElse.Check()(t.Context(), body); code >= http.StatusInternalServerError {
-			t.Fatalf("%d: %v", code, err)
-		}
-		if _, code, err := nobodyElse.Mutate()(t.Context(), body); code >= http.StatusInternalServerError {
-			t.Fatalf("%d: %v", code, err)
-		}
-	})
+	admissiontest.Fuzz(f, nobodyElse, logger, mesh)
 }

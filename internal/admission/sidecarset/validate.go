@@ -5,8 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -62,8 +60,8 @@ func validateSet(set *v1beta1.SidecarSet, c *Cluster) field.ErrorList {
 	if s.Selector == nil {
 		errs = append(errs, field.Required(spec.Child("selector"), "says which Pods are injected"))
 	}
-	errs = append(errs, validateSelector(s.Selector, spec.Child("selector"))...)
-	errs = append(errs, validateSelector(s.NamespaceSelector, spec.Child("namespaceSelector"))...)
+	errs = append(errs, admission.CheckNarrow(s.Selector, spec.Child("selector"))...)
+	errs = append(errs, admission.CheckNarrow(s.NamespaceSelector, spec.Child("namespaceSelector"))...)
 	errs = append(errs, validateUpdateStrategy(s, spec.Child("updateStrategy"))...)
 	if s.RevisionHistoryLimit != nil {
 		errs = append(errs, admission.NotNegative(*s.RevisionHistoryLimit, spec.Child("revisionHistoryLimit"))...)
@@ -95,18 +93,6 @@ func validateName(set *v1beta1.SidecarSet) field.ErrorList {
 	return errs
 }
 
-// validateSelector is for one that may be left out but selects something if it is there.
-func validateSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
-	if s == nil {
-		return nil
-	}
-	errs := metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, at)
-	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		errs = append(errs, field.Invalid(at, s, "must not be empty: it would select everything"))
-	}
-	return errs
-}
-
 func validateUpdateStrategy(s *v1beta1.SidecarSetSpec, at *field.Path) field.ErrorList {
 	u := &s.UpdateStrategy
 	var errs field.ErrorList
@@ -124,7 +110,7 @@ func validateUpdateStrategy(s *v1beta1.SidecarSetSpec, at *field.Path) field.Err
 	if p := u.Partition; u.Selector != nil && p != nil && (p.Type == intstr.String || p.IntVal != 0) {
 		errs = append(errs, field.Invalid(at, p.String(), "only one of selector and partition"))
 	}
-	errs = append(errs, validateSelector(u.Selector, at.Child("selector"))...)
+	errs = append(errs, admission.CheckNarrow(u.Selector, at.Child("selector"))...)
 	errs = append(errs, admission.CheckWholeAmount(u.Partition, 0, at.Child("partition"))...)
 	errs = append(errs, admission.CheckWholeAmount(u.MaxUnavailable, 0, at.Child("maxUnavailable"))...)
 	errs = append(errs, admission.CheckPriority(u.PriorityStrategy, at.Child("priorityStrategy"))...)
