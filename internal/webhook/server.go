@@ -50,6 +50,7 @@ type Server struct {
 	routes   []route
 	secrets  cache.SharedIndexInformer
 	classes  *StorageClasses
+	sidecars *Sidecars
 	start    func(context.Context)
 	listener net.Listener
 }
@@ -71,6 +72,9 @@ func New(env *app.Env, o Options) (*Server, error) {
 		return nil, fmt.Errorf("setting up the informer: %w", err)
 	}
 	if s.classes, err = newStorageClasses(env); err != nil {
+		return nil, err
+	}
+	if s.sidecars, err = newSidecars(env, o); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -112,6 +116,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.listener = listener
 	s.start(ctx)
 	s.classes.factory.StartWithContext(ctx)
+	s.sidecars.start(ctx)
 	return nil
 }
 
@@ -123,7 +128,10 @@ func (s *Server) Ready() error {
 	case !s.keeper.IsGood():
 		return fmt.Errorf("there is no valid serving pair in Secret %s", s.options.TLSSecret)
 	}
-	return s.classes.Synced()
+	if err := s.classes.Synced(); err != nil {
+		return err
+	}
+	return s.sidecars.Ready()
 }
 
 // Work serves until the context ends, and then for a while longer, until nobody asks any more.

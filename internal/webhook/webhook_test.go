@@ -211,6 +211,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"bind-address":        func(o *Options) { o.BindAddress = "here" },
 		"tls-secret":          func(o *Options) { o.TLSSecret = "only-a-name" },
 		"service-name":        func(o *Options) { o.ServiceName = "No" },
+		"history-namespace":   func(o *Options) { o.HistoryNamespace = "" },
 		"max-conversion-body": func(o *Options) { o.MaxConversionBody = "much" },
 		"max-inflight-bytes":  func(o *Options) { o.MaxInFlight = "-1" },
 		"shutdown-delay":      func(o *Options) { o.ShutdownDelay = -1 },
