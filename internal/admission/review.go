@@ -159,6 +159,8 @@ func (r *reviewed) patch(list []assignment) ([]operation, error) {
 	if !r.alpha {
 		return append(ops, assign(came, list)...), nil
 	}
+	// Metadata has one form in all versions, but for what the conversion makes there on its way.
+	ops = append(ops, assign(came, ofMetadata(list))...)
 	const alpha = conversion.Group + "/" + conversion.V1alpha1
 	plain, err := conversion.Convert(r.beta, alpha)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/admission/advancedcronjob"
 	"github.com/flotilla-k8s/flotilla/internal/admission/broadcastjob"
 	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/admission/sidecarset"
 	"github.com/flotilla-k8s/flotilla/internal/admission/statefulset"
+	"github.com/flotilla-k8s/flotilla/internal/admission/uniteddeployment"
 )
 
 // Kinds are those that the server defaults and validates.
@@ -19,6 +21,8 @@ func (s *Server) Kinds() []admission.Kind {
 		statefulset.Kind(templates.For("StatefulSet"), s.classes),
 		broadcastjob.Kind(templates.For("BroadcastJob")),
 		advancedcronjob.Kind(templates.For("AdvancedCronJob"), s.env.Clock),
+		sidecarset.Kind(s.sidecars, templates.For("SidecarSet"), s.options.ServiceNamespace),
+		uniteddeployment.Kind(templates.For("UnitedDeployment")),
 	}
 }
 

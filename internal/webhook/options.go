@@ -22,6 +22,8 @@ type Options struct {
 	ServiceName, ServiceNamespace  string
 	MaxConversionBody, MaxInFlight string
 	TemplateValidation             string
+	HistoryNamespace               string
+	PatchPodMetadataAllowed        bool
 	ShutdownDelay, ShutdownTimeout time.Duration
 }
 
@@ -46,8 +48,8 @@ func DefaultOptions() *Options {
 	return &Options{
 		BindAddress: ":9443", TLSSecret: defaultSecret,
 		ServiceName: "flotilla-webhook", ServiceNamespace: "flotilla-system",
-		TemplateValidation: templatesDryRun,
-		MaxConversionBody:  "32Mi", MaxInFlight: "128Mi",
+		TemplateValidation: templatesDryRun, HistoryNamespace: "flotilla-system",
+		MaxConversionBody: "32Mi", MaxInFlight: "128Mi",
 		ShutdownDelay: 15 * time.Second, ShutdownTimeout: 10 * time.Second,
 	}
 }
@@ -63,6 +65,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.MaxConversionBody, "max-conversion-body", o.MaxConversionBody, "largest body of a conversion review")
 	f.StringVar(&o.MaxInFlight, "max-inflight-bytes", o.MaxInFlight, "sum of the bodies that are worked on at a time")
 	f.StringVar(&o.TemplateValidation, "template-validation", o.TemplateValidation, "dry-run: the API server judges Pod templates; off: nobody does")
+	f.StringVar(&o.HistoryNamespace, "history-namespace", o.HistoryNamespace, "namespace of the SidecarSets' revisions and of ConfigMap "+settingsName)
+	f.BoolVar(&o.PatchPodMetadataAllowed, "sidecarset-patch-pod-metadata-defaults-allowed", o.PatchPodMetadataAllowed, "let SidecarSets patch annotations of Pods that ConfigMap "+settingsName+" says nothing about")
 	f.DurationVar(&o.ShutdownDelay, "shutdown-delay", o.ShutdownDelay, "how long to go on serving after SIGTERM")
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "how long requests that are under way have after that")
 }
@@ -86,7 +90,7 @@ func (o *Options) Check() error {
 	case o.TLSCertFile != "" && o.TLSSecret != defaultSecret:
 		errs = append(errs, errors.New("--tls-secret and --tls-cert-file: only one of them may be given"))
 	}
-	for flag, value := range map[string]string{"service-name": o.ServiceName, "service-namespace": o.ServiceNamespace} {
+	for flag, value := range map[string]string{"service-name": o.ServiceName, "service-namespace": o.ServiceNamespace, "history-namespace": o.HistoryNamespace} {
 		if len(validation.IsDNS1123Label(value)) > 0 {
 			wrong(flag, value, "a DNS label")
 		}

@@ -44,6 +44,7 @@ type Server struct {
 	gate     *gatekeeper
 	routes   []route
 	classes  *StorageClasses
+	sidecars *Sidecars
 	start    func(context.Context)
 	listener net.Listener
 }
@@ -55,6 +56,9 @@ func New(env *app.Env, o Options) (*Server, error) {
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
 	var err error
 	if s.classes, err = newStorageClasses(env); err != nil {
+		return nil, err
+	}
+	if s.sidecars, err = newSidecars(env, o); err != nil {
 		return nil, err
 	}
 	if o.TLSCertFile != "" {
@@ -99,6 +103,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.listener = listener
 	s.start(ctx)
 	s.classes.factory.StartWithContext(ctx)
+	s.sidecars.start(ctx)
 	return nil
 }
 
@@ -110,10 +115,12 @@ func (s *Server) Ready() error {
 	case !s.keeper.IsGood():
 		return fmt.Errorf("there is no valid serving pair in %s", s.options.pair())
 	}
-	if err := s.classes.Synced(); err != nil {
-		return err
+	for _, check := range []func() error{s.classes.Synced, s.sidecars.Ready, s.greet} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
-	return s.greet()
+	return nil
 }
 
 // greetWithin is how long a handshake with ourselves may take.

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	flotillafake "github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned/fake"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/certs"
 )
@@ -57,7 +58,7 @@ func serve(t *testing.T, edit func(*Options)) *serving {
 		edit(o)
 	}
 	s.Server, err = New(&app.Env{
-		Log: logr.Discard(), Clock: clock.RealClock{}, Kube: s.kube, Metrics: s.registry,
+		Log: logr.Discard(), Clock: clock.RealClock{}, Kube: s.kube, Flotilla: flotillafake.NewClientset(), Metrics: s.registry,
 		WatchFailed: func(context.Context, *cache.Reflector, error) {},
 	}, *o)
 	require.NoError(t, err)

@@ -213,6 +213,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"bind-address":        func(o *Options) { o.BindAddress = "here" },
 		"tls-secret":          func(o *Options) { o.TLSSecret = "only-a-name" },
 		"service-name":        func(o *Options) { o.ServiceName = "No" },
+		"history-namespace":   func(o *Options) { o.HistoryNamespace = "" },
 		"max-conversion-body": func(o *Options) { o.MaxConversionBody = "much" },
 		"max-inflight-bytes":  func(o *Options) { o.MaxInFlight = "-1" },
 		"tls-cert-file":       func(o *Options) { o.TLSCertFile = "tls.crt" },

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,16 +14,16 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 )
 
-// AddsOnly checks that the patch of an object that lacks defaults only adds, and only to its spec; and that there is nothing
-// to add then.
-func AddsOnly(t *testing.T, k admission.Kind, object string) {
+// AddsOnly checks that the patch of an object that lacks defaults only adds, and only to its spec and below the other places;
+// and that there is nothing to add then.
+func AddsOnly(t *testing.T, k admission.Kind, object string, places ...string) {
 	t.Helper()
 	var ops []struct{ Op, Path string }
 	require.NoError(t, json.Unmarshal(Mutate(t, k, "", object).Patch, &ops))
 	require.NotEmpty(t, ops)
 	for _, op := range ops {
 		require.Equal(t, "add", op.Op, op.Path)
-		require.True(t, strings.HasPrefix(op.Path, "/spec/"), op.Path)
+		require.True(t, slices.ContainsFunc(append(places, "/spec/"), func(p string) bool { return strings.HasPrefix(op.Path, p) }), op.Path)
 	}
 	out := Defaulted(t, k, "", object)
 	require.NotContains(t, out, "creationTimestamp")

@@ -1,7 +1,6 @@
 package cloneset
 
 import (
-	"fmt"
 	"math"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -84,19 +83,7 @@ func validateUpdate(s *v1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 	}
 	errs = append(errs, admission.CheckInPlaceStrategy(r.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 	errs = append(errs, admission.CheckPriority(r.PriorityStrategy, path.Child("priorityStrategy"))...)
-	terms := map[string]bool{}
-	for i, t := range r.ScatterStrategy {
-		at := path.Child("scatterStrategy").Index(i)
-		if t.Key == "" {
-			errs = append(errs, field.Required(at.Child("key"), "names a label"))
-		}
-		if id := t.Key + "=" + t.Value; terms[id] {
-			errs = append(errs, field.Required(at, fmt.Sprintf("%s is there twice", id)))
-		} else {
-			terms[id] = true
-		}
-	}
-	return errs
+	return append(errs, admission.CheckScatter(r.ScatterStrategy, path.Child("scatterStrategy"))...)
 }
 
 // validateBudget is for amounts that can be read.
