@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	notBefore, notAfter, nextAction, state, contested *prometheus.GaugeVec
 	rotations, secretWrites, patches                  *prometheus.CounterVec
+	repairs                                           *prometheus.HistogramVec
 	skew, leader                                      prometheus.Gauge
 	planned                                           prometheus.Histogram
 }
@@ -30,11 +31,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rotations:    counters("rotations_total", "What was made anew, and why.", "what", "reason"),
 		secretWrites: counters("secret_writes_total", "Writes of Secrets by result.", "secret", "result"),
 		patches:      counters("target_patches_total", "Patches of caBundles by result and reason.", "kind", "name", "result", "reason"),
-		skew:         prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
-		leader:       prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
-		planned:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
+		repairs: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("repair_seconds"), Help: "From the event that shows a reset to the acknowledged patch.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"kind"}),
+		skew:    prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
+		leader:  prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
+		planned: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
 	}
-	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.skew, m.leader, m.planned)
+	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.repairs, m.skew, m.leader, m.planned)
 	return m
 }
 
@@ -44,7 +47,7 @@ func states() []TargetState {
 }
 
 // export shows what a pass has seen, and tells once of targets that are not ours.
-func (r *Rotator) export(o Observed, readings []observedTarget, now time.Time) {
+func (r *Rotator) export(o Observed, readings []observedTarget) {
 	m := r.metrics
 	m.notAfter.Reset()
 	m.notBefore.Reset()
@@ -65,10 +68,10 @@ func (r *Rotator) export(o Observed, readings []observedTarget, now time.Time) {
 		m.nextAction.WithLabelValues("renew_serving").Set(float64(RenewalOf(o.Serving.Pair.Certificate, r.settings).Unix()))
 	}
 	m.nextAction.WithLabelValues("promote").Set(float64(o.Authorities.SigningSince.Add(r.settings.SigningPeriod).Unix()))
-	bundle := o.Authorities.Bundle(now)
+	bundle := o.Authorities.Bundle(o.judged())
 	for i := range readings {
 		t := &readings[i]
-		r.exportTarget(t, t.stateOf(bundle), now)
+		r.exportTarget(t, t.stateOf(bundle), o.Steady)
 	}
 }
 
@@ -106,8 +109,8 @@ func (r *Rotator) exportTarget(t *observedTarget, state TargetState, now time.Ti
 	t.memory.told = state
 	switch state {
 	case External:
-		r.warn(EventExternallyManaged, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
+		r.warn(EventExternallyManaged, t.Kind+" "+t.Name, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
 	case Foreign, Unmanaged:
-		r.warn(EventTargetForeign, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
+		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
 	}
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // revocationDue says whether an authority is to be distrusted that is not yet on its way out.
 func (p *planner) revocationDue() bool {
-	if p.RevokeBefore.IsZero() || p.RevokeBefore.After(p.Now) {
+	if !p.isDue(p.RevokeBefore) {
 		return false
 	}
 	a := p.Observed.Authorities
@@ -25,7 +25,7 @@ func (p *planner) revoke() error {
 		if !(*c).issuedAt().Before(p.RevokeBefore) {
 			continue
 		}
-		a.retire(&(*c).Certificate, p.Now)
+		a.retire((*c).Certificate, p.Clocks)
 		fresh, err := p.newAuthority()
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (p *planner) revoke() error {
 			a.Revoked = append(a.Revoked, f)
 		}
 	}
-	p.Decision = Decision{Authorities: a, Reason: "authorities are revoked", What: "revoked"}
+	p.Decision = Decision{Authorities: a, Reason: "authorities are revoked", What: "revoked", Event: EventRevocationStarted}
 	return nil
 }
 
@@ -53,14 +53,14 @@ func (p *planner) finishRevocation() bool {
 	if !s.isBy(a.Current) {
 		return false
 	}
-	if due := s.Pair.issuedAt().Add(p.RevokeOverlap); p.Now.Before(due) {
-		p.look(due)
+	if wait := p.RevokeOverlap - p.Steady.Sub(p.ServingSince); wait > 0 {
+		p.look(p.Now.Add(wait))
 		return false
 	}
 	a = a.clone()
 	a.Previous = slices.DeleteFunc(a.Previous, a.isRevoked)
 	a.Revoked = nil
-	p.Decision = Decision{Authorities: a, Reason: "nothing of the revoked authorities is in service", What: "revoked"}
+	p.Decision = Decision{Authorities: a, Reason: "nothing of the revoked authorities is in service", What: "revoked", Event: EventRevocationFinished}
 	return true
 }
 

@@ -32,6 +32,8 @@ type world struct {
 	data     map[string][]byte
 	serving  map[string][]byte
 	requests Requests
+	// servingSince is since when the serving pair is this one.
+	servingSince time.Time
 	targets  []Target
 	// loaded is what the webhook serves.
 	loaded *Pair
@@ -51,7 +53,7 @@ func newWorld(t *testing.T, targets ...string) *world {
 func (w *world) observe() Observed {
 	a, _ := DecodeAuthorities(w.data, w.now)
 	s, _ := DecodeServing(w.serving)
-	return Observed{SecretExists: w.exists, Authorities: a, Data: w.data, Requests: w.requests, Serving: s, Targets: w.targets, Now: w.now}
+	return Observed{SecretExists: w.exists, Authorities: a, Data: w.data, Requests: w.requests, Serving: s, Targets: w.targets, ServingSince: w.servingSince, Clocks: Clocks{w.now, w.now, w.now}}
 }
 
 // step plans once and carries the decision out; it returns whether there was anything to do.
@@ -70,6 +72,7 @@ func (w *world) step() bool {
 		w.serving, err = d.Serving.Encode()
 		require.NoError(w, err)
 		w.servingWrites++
+		w.servingSince = w.now
 	}
 	for _, i := range d.Patch {
 		w.publish(i, d.Bundle)
@@ -327,7 +330,7 @@ func TestScenarios27To30RepairIsByMeaning(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	w.settle()
 	good := w.targets[0].Bundles[0]
-	other, err := NewAuthority(rand.Reader, w.now, day)
+	other, err := NewAuthority(rand.Reader, w.now, w.now.Add(day))
 	require.NoError(t, err)
 	for name, bundle := range map[string][]Certificate{"wiped": nil, "one missing": good[:1], "one more": append(slices.Clone(good), other.Certificate), "another": {other.Certificate}} {
 		before := w.patches["a"]
@@ -408,7 +411,7 @@ func TestScenarios53To55Expiry(t *testing.T) {
 		w.settle()
 		mixed := w.authorities()
 		var err error
-		mixed.Current, err = NewAuthority(rand.Reader, w.now, 125*day)
+		mixed.Current, err = NewAuthority(rand.Reader, w.now, w.now.Add(125*day))
 		require.NoError(t, err)
 		w.data, err = mixed.Encode(w.now)
 		require.NoError(t, err)
@@ -440,7 +443,7 @@ func TestScenario57AClockThatIsFarOffMovesNothingByAge(t *testing.T) {
 	w := newWorld(t, "a")
 	w.settle()
 	o := w.observe()
-	o.Now, o.AgeUnknown = w.now.Add(366*day), true
+	o.Now = w.now.Add(366*day)
 	// The pair in service has expired by that clock; a new one harms nobody. Promotions wait.
 	d, err := Plan(o, w.settings, rand.Reader)
 	require.NoError(t, err)
