@@ -24,6 +24,9 @@ type remembered struct {
 	patched metav1.Object
 	// trusted is since when each certificate was seen in all entries.
 	trusted map[string]time.Time
+	// held are the certificates in some entry when it was last seen, and lost is when others were first seen to be missing.
+	held map[string]bool
+	lost map[string]time.Time
 	// published is the bundle that it was last seen to hold in full.
 	published []Certificate
 	// resetSince is since when it was seen to hold another one.
@@ -39,6 +42,7 @@ type remembered struct {
 // see notes what the target holds, beside what it should hold.
 func (m *remembered) see(bundles [][]Certificate, now time.Time) {
 	m.trusted = stillTrusted(bundles, m.trusted, now)
+	m.seeHeld(bundles, now)
 	reset := m.published != nil && slices.ContainsFunc(bundles, func(b []Certificate) bool { return !SameBundle(b, m.published) })
 	switch {
 	case !reset:
@@ -48,8 +52,11 @@ func (m *remembered) see(bundles [][]Certificate, now time.Time) {
 	}
 }
 
-// vanish forgets what was true of an object that is gone.
-func (m *remembered) vanish() { m.patched, m.trusted = nil, nil }
+// vanish notes that the object is gone.
+func (m *remembered) vanish(now time.Time) {
+	m.patched, m.trusted = nil, nil
+	m.seeHeld(nil, now)
+}
 
 // why says what a patch is for.
 func (m *remembered) why(list []Certificate) string {
@@ -107,4 +114,28 @@ func stillTrusted(bundles [][]Certificate, before map[string]time.Time, now time
 		}
 	}
 	return trusted
+}
+
+// lostFor bounds what is remembered of certificates that a target does not hold any more.
+const lostFor = 10 * time.Minute
+
+// seeHeld notes which certificates have gone from all of the bundles.
+func (m *remembered) seeHeld(bundles [][]Certificate, now time.Time) {
+	held, lost := map[string]bool{}, map[string]time.Time{}
+	for _, bundle := range bundles {
+		for _, c := range bundle {
+			held[c.Fingerprint()] = true
+		}
+	}
+	for id, at := range m.lost {
+		if now.Sub(at) < lostFor && !held[id] {
+			lost[id] = at
+		}
+	}
+	for id := range m.held {
+		if !held[id] {
+			lost[id] = now
+		}
+	}
+	m.held, m.lost = held, lost
 }

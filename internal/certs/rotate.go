@@ -162,7 +162,16 @@ func (p *planner) isSpoiled() bool {
 	}
 	state, err := decodeState(p.Data)
 	unknown := func(r Retired) bool { return state.find(r.Certificate) < 0 }
-	return err != nil || slices.ContainsFunc(a.Previous, unknown) || len(parseWhatCan(p.Data[KeyPrevious])) != len(a.Previous)
+	return err != nil || slices.ContainsFunc(a.Previous, unknown) || !isListOf(p.Data[KeyPrevious], len(a.Previous))
+}
+
+// isListOf says whether the data is n certificates and nothing else.
+func isListOf(data []byte, n int) bool {
+	if len(data) == 0 {
+		return n == 0
+	}
+	list, err := ParseCertificates(data)
+	return err == nil && len(list) == n
 }
 
 // clone is a copy that can be changed.
@@ -197,8 +206,10 @@ func (p *planner) mayPromote() bool {
 func (p *planner) promote(reason, what string) error {
 	a := p.Observed.Authorities.clone()
 	a.dropPrevious(p.judged(), p.Settings)
-	if c := p.lostCurrent(); c != nil {
-		a.retire(*c, p.Clocks)
+	if a.Current != nil {
+		a.retire(a.Current.Certificate, p.Clocks)
+	} else {
+		p.retireStrays(a)
 	}
 	a.Current, a.SigningSince = a.Next, p.Now
 	next, err := p.newAuthority()
@@ -207,17 +218,6 @@ func (p *planner) promote(reason, what string) error {
 	}
 	a.Next = next
 	p.Decision = Decision{Authorities: a, Reason: "promoting: " + reason, What: what, Event: EventAuthorityPromoted}
-	return nil
-}
-
-// lostCurrent is the signer's certificate, also if its key cannot be read any more.
-func (p *planner) lostCurrent() *Certificate {
-	if c := p.Observed.Authorities.Current; c != nil {
-		return &c.Certificate
-	}
-	if list := parseWhatCan(p.Data[KeyCurrentCert]); len(list) == 1 {
-		return &list[0]
-	}
 	return nil
 }
 
@@ -243,13 +243,7 @@ func (a *Authorities) dropPrevious(now time.Time, s Settings) {
 // service, most of all one by the issuer that the serving Secret names.
 func (p *planner) startOver() error {
 	a := p.Observed.Authorities.clone()
-	for _, c := range slices.Backward(strays(p.Data, p.judged())) {
-		a.retire(c, p.Clocks)
-	}
-	if i := p.Observed.Serving.Issuer; i != nil {
-		a.Previous = slices.DeleteFunc(a.Previous, func(r Retired) bool { return r.Is(*i) })
-		a.retire(*i, p.Clocks)
-	}
+	p.retireStrays(a)
 	var err error
 	if a.Current, err = p.newAuthority(); err != nil {
 		return err
@@ -264,6 +258,22 @@ func (p *planner) startOver() error {
 	}
 	p.Decision = Decision{Authorities: a, Reason: reason, What: what, Event: EventAuthorityCreated}
 	return nil
+}
+
+// retireStrays keeps the trust in what may have signed before the signer was lost. The successor has signed nothing.
+func (p *planner) retireStrays(a *Authorities) {
+	keep := func(c Certificate) {
+		if a.Next == nil || !a.Next.isUsable(p.judged()) || !a.Next.Is(c) {
+			a.retire(c, p.Clocks)
+		}
+	}
+	for _, c := range slices.Backward(strays(p.Data, p.judged())) {
+		keep(c)
+	}
+	if i := p.Observed.Serving.Issuer; i != nil {
+		a.Previous = slices.DeleteFunc(a.Previous, func(r Retired) bool { return r.Is(*i) })
+		keep(*i)
+	}
 }
 
 func (p *planner) replaceNext() error {

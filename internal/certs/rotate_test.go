@@ -34,7 +34,7 @@ type world struct {
 	requests Requests
 	// servingSince is since when the serving pair is this one.
 	servingSince time.Time
-	targets  []Target
+	targets      []Target
 	// loaded is what the webhook serves.
 	loaded *Pair
 
@@ -443,7 +443,7 @@ func TestScenario57AClockThatIsFarOffMovesNothingByAge(t *testing.T) {
 	w := newWorld(t, "a")
 	w.settle()
 	o := w.observe()
-	o.Now = w.now.Add(366*day)
+	o.Now = w.now.Add(366 * day)
 	// The pair in service has expired by that clock; a new one harms nobody. Promotions wait.
 	d, err := Plan(o, w.settings, rand.Reader)
 	require.NoError(t, err)

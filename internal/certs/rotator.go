@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	mathrand "math/rand/v2"
 	"slices"
@@ -36,8 +37,12 @@ type Rotator struct {
 	// steady is a clock that nobody sets.
 	steady func() time.Time
 	// spread is a random number between 0 and 1, by which retries differ.
-	spread        func() float64
+	spread func() float64
+	// random is what keys and serial numbers are made from.
+	random        io.Reader
 	patchesAtOnce int
+	// lookEvery bounds the time between two passes: nothing depends on a single timer.
+	lookEvery time.Duration
 
 	// memory is what is remembered of targets from pass to pass, by name. Losing it costs time only.
 	memory map[string]*remembered
@@ -48,7 +53,6 @@ type Rotator struct {
 }
 
 const (
-	// lookEvery bounds the time between two passes: nothing depends on a single timer.
 	lookEvery = time.Minute
 	// skewToTell is a difference of clocks that somebody should know of, once per tellSkew.
 	skewToTell = 5 * time.Minute
@@ -72,6 +76,7 @@ func (o *Options) New(env *app.Env) (app.Runnable, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.loop = kube.NewLoop("certificates", env.Clock, r.sync)
 	return r, r.watch()
 }
 
@@ -85,12 +90,12 @@ func (o *Options) build(env *app.Env) (*Rotator, error) {
 		env: env, options: *o, settings: settings, metrics: newMetrics(env.Metrics), memory: map[string]*remembered{},
 		ours: Ours{Namespace: o.Namespace, Service: o.Service, Names: settings.Names}, secrets: map[string]cache.Store{},
 		api:    server{o.Namespace, env.Kube, env.Extensions},
-		steady: env.Clock.Now, spread: mathrand.Float64, patchesAtOnce: patchesAtOnce,
+		steady: env.Clock.Now, spread: mathrand.Float64, random: rand.Reader,
+		patchesAtOnce: patchesAtOnce, lookEvery: lookEvery,
 	}
 	if env.ServerTime != nil {
 		r.serverTime = env.ServerTime.Now
 	}
-	r.loop = kube.NewLoop("certificates", env.Clock, r.sync)
 	return r, nil
 }
 
@@ -102,23 +107,36 @@ func (r *Rotator) Work(ctx context.Context, _ int) {
 	r.loop.Run(ctx, 1)
 }
 
+// pass is what one pass is made from.
+type pass struct {
+	ca, tls  *corev1.Secret
+	readings []observedTarget
+	Observed
+	Decision
+}
+
+// plan observes by these Secrets, and decides.
+func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks Clocks) (p pass, err error) {
+	p = pass{ca: ca, tls: tls, readings: readings, Observed: r.observe(ca, tls, readings, clocks)}
+	p.Decision, err = Plan(p.Observed, r.settings, r.random)
+	return p, err
+}
+
 // sync is one pass: plan by the caches, and if there is anything to do, by live Secrets again.
 func (r *Rotator) sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 	clocks := r.clocks()
-	readings := r.read(clocks.Steady)
-	o := r.observe(r.cachedSecret(r.options.CASecret), r.cachedSecret(r.options.TLSSecret), readings, clocks)
-	d, err := Plan(o, r.settings, rand.Reader)
+	p, err := r.plan(r.cachedSecret(r.options.CASecret), r.cachedSecret(r.options.TLSSecret), r.read(clocks.Steady), clocks)
 	r.metrics.planned.Observe(r.steady().Sub(clocks.Steady).Seconds())
 	if err != nil {
 		return 0, err
 	}
-	if !d.isIdle() {
-		if d, err = r.carryOut(ctx, readings, clocks); err != nil {
+	if !p.isIdle() {
+		if p, err = r.carryOut(ctx, p); err != nil {
 			return 0, err
 		}
 	}
-	r.export(o, readings)
-	return r.wait(d, clocks.Now), nil
+	r.export(p.Observed, p.readings)
+	return r.wait(p.Decision, clocks.Now), nil
 }
 
 func (d *Decision) isIdle() bool {
@@ -131,9 +149,9 @@ func (r *Rotator) wait(d Decision, now time.Time) time.Duration {
 	case d.CreateSecret || d.Authorities != nil || d.Serving != nil:
 		return time.Millisecond
 	case d.LookAgain.IsZero():
-		return lookEvery
+		return r.lookEvery
 	default:
-		return min(lookEvery, max(time.Millisecond, d.LookAgain.Sub(now)))
+		return min(r.lookEvery, max(time.Millisecond, d.LookAgain.Sub(now)))
 	}
 }
 
@@ -210,36 +228,44 @@ func requestsOf(annotations map[string]string) (requests Requests, problem strin
 	return requests, problem
 }
 
-// carryOut plans again by the Secrets as they are now, so that nothing is taken back that a cache does not show yet, and
-// writes under the versions that were read.
-func (r *Rotator) carryOut(ctx context.Context, readings []observedTarget, clocks Clocks) (Decision, error) {
+// carryOut writes under the versions that are read now. If they are not those that the caches showed, it plans anew, so that
+// nothing is taken back that a cache does not show yet.
+func (r *Rotator) carryOut(ctx context.Context, p pass) (pass, error) {
 	readAt := r.steady()
 	ca, err := r.api.secret(ctx, r.options.CASecret)
 	if err != nil {
-		return Decision{}, err
+		return p, err
 	}
 	tls, err := r.api.secret(ctx, r.options.TLSSecret)
 	if err != nil {
-		return Decision{}, err
+		return p, err
 	}
-	o := r.observe(ca, tls, readings, clocks)
-	d, err := Plan(o, r.settings, rand.Reader)
-	if err != nil {
-		return d, err
+	if !isSame(ca, p.ca) || !isSame(tls, p.tls) {
+		if p, err = r.plan(ca, tls, p.readings, p.Clocks); err != nil {
+			return p, err
+		}
 	}
 	if !r.isFresh(readAt) {
-		return d, kube.Passing(errStale)
+		return p, kube.Passing(errStale)
 	}
 	switch {
-	case d.CreateSecret:
+	case p.CreateSecret:
 		err = r.createSecret(ctx, r.options.CASecret)
-	case d.Authorities != nil:
-		err = r.writeAuthorities(ctx, ca, o.Authorities, d, clocks)
-	case d.Serving != nil:
-		err = r.writeServing(ctx, tls, d)
+	case p.Decision.Authorities != nil:
+		err = r.writeAuthorities(ctx, p)
+	case p.Decision.Serving != nil:
+		err = r.writeServing(ctx, p)
 	}
-	r.publish(ctx, d, readings, readAt)
-	return d, err
+	r.publish(ctx, p.Decision, p.readings, readAt)
+	return p, err
+}
+
+// isSame says whether two readings show the same state of a Secret; nil: there is none.
+func isSame(a, b *corev1.Secret) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 }
 
 // isFresh says whether what was read then may still be acted on.
@@ -254,29 +280,30 @@ func (r *Rotator) createSecret(ctx context.Context, name string) error {
 	return err
 }
 
-func (r *Rotator) writeAuthorities(ctx context.Context, live *corev1.Secret, before *Authorities, d Decision, clocks Clocks) error {
-	data, err := d.Authorities.Encode(clocks.judged())
+func (r *Rotator) writeAuthorities(ctx context.Context, p pass) error {
+	before, after := p.Observed.Authorities, p.Decision.Authorities
+	data, err := after.Encode(p.judged())
 	if err != nil {
 		return err
 	}
-	if err := r.write(ctx, live, data, nil); err != nil {
+	if err := r.write(ctx, p.ca, data, nil); err != nil {
 		return err
 	}
-	log := logr.FromContextOrDiscard(ctx)
-	log.V(2).Info("wrote the authorities", "reason", d.Reason, "signing", d.Authorities.Current.Subject.CommonName)
+	logr.FromContextOrDiscard(ctx).V(2).Info("wrote the authorities", "reason", p.Reason, "signing", after.Current.Subject.CommonName)
 	for _, c := range before.Previous {
-		if !slices.ContainsFunc(d.Authorities.Previous, func(r Retired) bool { return r.Is(c.Certificate) }) {
+		if !slices.ContainsFunc(after.Previous, func(r Retired) bool { return r.Is(c.Certificate) }) {
 			r.normal(EventAuthorityRetired, c.Subject.CommonName, "%s is not trusted any more", c.Subject.CommonName)
 		}
 	}
-	if d.Event != "" {
-		r.metrics.rotations.WithLabelValues("authority", d.What).Inc()
-		r.normal(d.Event, d.Authorities.Next.Subject.CommonName, "%s; signing now: %s", d.Reason, d.Authorities.Current.Subject.CommonName)
+	if p.Event != "" {
+		r.metrics.rotations.WithLabelValues("authority", p.What).Inc()
+		r.normal(p.Event, after.Next.Subject.CommonName, "%s; signing now: %s", p.Reason, after.Current.Subject.CommonName)
 	}
 	return nil
 }
 
-func (r *Rotator) writeServing(ctx context.Context, live *corev1.Secret, d Decision) error {
+func (r *Rotator) writeServing(ctx context.Context, p pass) error {
+	live := p.tls
 	if live == nil {
 		if err := r.createSecret(ctx, r.options.TLSSecret); err != nil {
 			return err
@@ -290,23 +317,23 @@ func (r *Rotator) writeServing(ctx context.Context, live *corev1.Secret, d Decis
 			return nil
 		}
 	}
-	data, err := d.Serving.Encode()
+	data, err := p.Decision.Serving.Encode()
 	if err != nil {
 		return err
 	}
-	p := d.Serving.Pair
+	leaf := p.Decision.Serving.Pair
 	err = r.write(ctx, live, data, map[string]string{
-		"certs.flotilla-k8s.io/not-before": p.NotBefore.UTC().Format(time.RFC3339),
-		"certs.flotilla-k8s.io/not-after":  p.NotAfter.UTC().Format(time.RFC3339),
-		"certs.flotilla-k8s.io/serial":     p.SerialNumber.Text(16),
-		"certs.flotilla-k8s.io/issuer":     p.Issuer.CommonName,
+		"certs.flotilla-k8s.io/not-before": leaf.NotBefore.UTC().Format(time.RFC3339),
+		"certs.flotilla-k8s.io/not-after":  leaf.NotAfter.UTC().Format(time.RFC3339),
+		"certs.flotilla-k8s.io/serial":     leaf.SerialNumber.Text(16),
+		"certs.flotilla-k8s.io/issuer":     leaf.Certificate.Issuer.CommonName,
 	})
 	if err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).V(2).Info("issued a serving certificate", "reason", d.Reason, "serial", p.SerialNumber.Text(16), "until", p.NotAfter)
-	r.metrics.rotations.WithLabelValues("serving", d.What).Inc()
-	r.normal(EventServingCertificateIssued, p.SerialNumber.Text(16), "%s; valid until %s", d.Reason, p.NotAfter.UTC().Format(time.RFC3339))
+	logr.FromContextOrDiscard(ctx).V(2).Info("issued a serving certificate", "reason", p.Reason, "serial", leaf.SerialNumber.Text(16), "until", leaf.NotAfter)
+	r.metrics.rotations.WithLabelValues("serving", p.What).Inc()
+	r.normal(EventServingCertificateIssued, leaf.SerialNumber.Text(16), "%s; valid until %s", p.Reason, leaf.NotAfter.UTC().Format(time.RFC3339))
 	return nil
 }
 

@@ -27,6 +27,8 @@ func (p *planner) servingDue() (reason, what string) {
 		return "it has expired", "expired"
 	case !s.isBy(a.Current):
 		return "it is by another authority", "invalid"
+	case s.Issuer == nil || !s.Issuer.Is(a.Current.Certificate):
+		return "its issuer is not beside it", "invalid"
 	case !hasNames(s.Pair.Certificate, p.Names):
 		return "it is for other names", "san_changed"
 	}
@@ -101,16 +103,17 @@ func (p *planner) mayBeUsed(authority, instead Certificate) bool {
 	if instead.Is(authority) {
 		return true
 	}
+	id := authority.Fingerprint()
 	for i := range p.Targets {
 		t := &p.Targets[i]
-		if !t.Managed || !t.holdsAny(instead) {
-			continue
+		// An API server that lags may still see what the target has ceased to trust.
+		since, known := t.Lost[instead.Fingerprint()]
+		if t.Managed && t.holdsAny(instead) {
+			if since, known = t.TrustedSince[id]; !known || !t.holds(authority) {
+				return false
+			}
 		}
-		since, ok := t.TrustedSince[authority.Fingerprint()]
-		if !ok || !t.holds(authority) {
-			return false
-		}
-		if wait := p.PropagationDelay - p.Steady.Sub(since); wait > 0 {
+		if wait := p.PropagationDelay - p.Steady.Sub(since); known && wait > 0 {
 			p.look(p.Now.Add(wait))
 			return false
 		}

@@ -29,6 +29,8 @@ type Target struct {
 	// TrustedSince is since when, without a break and by the steady clock, all entries were seen to hold the certificate with
 	// that fingerprint.
 	TrustedSince map[string]time.Time
+	// Lost is when, by the steady clock, no entry was first seen to hold the certificate with that fingerprint any more.
+	Lost map[string]time.Time
 	// MigratingSince is since when a storage migration runs; zero: none does.
 	MigratingSince time.Time
 	// NotBefore is when, by the steady clock, it may be patched again; it was patched too often, or that failed.

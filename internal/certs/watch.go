@@ -141,6 +141,7 @@ type observedTarget struct {
 // read reads all targets.
 func (r *Rotator) read(steady time.Time) []observedTarget {
 	out := make([]observedTarget, len(r.targets))
+	parsed := map[string][]Certificate{}
 	for i, t := range r.targets {
 		id := t.kind + "/" + t.name
 		m := r.memory[id]
@@ -148,16 +149,17 @@ func (r *Rotator) read(steady time.Time) []observedTarget {
 			m = &remembered{}
 			r.memory[id] = m
 		}
-		out[i] = r.readTarget(t, m, steady)
+		out[i] = r.readTarget(t, m, steady, parsed)
 	}
 	return out
 }
 
-func (r *Rotator) readTarget(t *target, m *remembered, steady time.Time) observedTarget {
+func (r *Rotator) readTarget(t *target, m *remembered, steady time.Time, parsed map[string][]Certificate) observedTarget {
 	o := observedTarget{Target: Target{Kind: t.kind, Name: t.name, NotBefore: m.notBefore}, target: t, memory: m, reading: reading{state: Absent}}
 	item, exists, err := t.store.GetByKey(t.name)
 	if err != nil || !exists {
-		m.vanish()
+		m.vanish(steady)
+		o.Lost = m.lost
 		return o
 	}
 	object, ok := item.(metav1.Object)
@@ -183,9 +185,9 @@ func (r *Rotator) readTarget(t *target, m *remembered, steady time.Time) observe
 			}
 		}
 	}
-	o.Managed, o.Bundles = len(o.reading.entries) > 0, o.reading.bundles()
+	o.Managed, o.Bundles = len(o.reading.entries) > 0, o.reading.bundles(parsed)
 	m.see(o.Bundles, steady)
-	o.TrustedSince = m.trusted
+	o.TrustedSince, o.Lost = m.trusted, m.lost
 	return o
 }
 
