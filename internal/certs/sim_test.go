@@ -84,25 +84,21 @@ func runSim(seed uint64, tells bool) *sim {
 
 // pause is how long nothing else happens.
 func (s *sim) pause() time.Duration {
-	switch s.random.IntN(13) {
-	case 0:
+	switch n := s.random.IntN(100); {
+	case n < 10:
 		return s.upTo(time.Second)
-	case 1, 2, 3:
+	case n < 40:
 		return s.upTo(time.Minute)
-	case 4, 5:
+	case n < 60:
 		return s.upTo(time.Hour)
-	case 6, 7:
+	case n < 75:
 		return s.upTo(3 * day)
-	case 8, 9:
+	case n < 90:
 		return s.upTo(60 * day)
+	case n < 97:
+		return s.upTo(400 * day)
 	default:
-		switch s.random.IntN(8) {
-		case 0:
-			return s.upTo(6 * 365 * day)
-		case 1, 2, 3:
-			return s.upTo(400 * day)
-		}
-		return s.upTo(10 * time.Minute)
+		return s.upTo(6 * 365 * day)
 	}
 }
 

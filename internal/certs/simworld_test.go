@@ -16,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -136,6 +137,7 @@ type sim struct {
 
 	writes, allowed map[string]int
 	revoked         map[string]bool
+	events          map[string][]string
 	broken          error
 }
 
@@ -154,7 +156,7 @@ func newSim(seed uint64, tells bool) *sim {
 	s := &sim{
 		seed: seed, tells: tells, random: mathrand.New(mathrand.NewPCG(seed, 70)), bytes: mathrand.NewChaCha8(key),
 		now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), secrets: map[string]*corev1.Secret{}, issued: map[string]*simLeaf{},
-		parsed: map[string][]Certificate{}, served: map[string]*Serving{}, writes: map[string]int{}, allowed: map[string]int{}, revoked: map[string]bool{},
+		parsed: map[string][]Certificate{}, served: map[string]*Serving{}, writes: map[string]int{}, allowed: map[string]int{}, revoked: map[string]bool{}, events: map[string][]string{},
 	}
 	s.start = s.now
 	s.setClocks()
@@ -223,7 +225,7 @@ func (s *sim) boot(r *simRotator) {
 	o := DefaultOptions()
 	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, []string{"clonesets"}
 	r.clock = clocktesting.NewFakeClock(s.now)
-	built, err := o.build(&app.Env{Clock: r.clock, Metrics: prometheus.NewRegistry(), Recorder: &record.FakeRecorder{}})
+	built, err := o.build(&app.Env{Clock: r.clock, Metrics: prometheus.NewRegistry(), Recorder: simRecorder{s, &record.FakeRecorder{}}})
 	if err != nil {
 		panic(err)
 	}
@@ -250,6 +252,19 @@ func (s *sim) boot(r *simRotator) {
 		}}})
 	}
 	r.Rotator = built
+}
+
+// simRecorder notes events by reason.
+type simRecorder struct {
+	*sim
+	record.EventRecorder
+}
+
+func (r simRecorder) Eventf(_ runtime.Object, _, reason, format string, args ...any) {
+	if r.tells {
+		r.events[reason] = append(r.events[reason], fmt.Sprintf(format, args...))
+		r.tell("event %s: "+format, append([]any{reason}, args...)...)
+	}
 }
 
 // simStore is a cache of one object.
