@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,10 @@ type Component struct {
 	ConcurrentSyncs int
 	// Lease is the default name of the leader's lease; empty: the name of the binary.
 	Lease string
+	// LeaseDuration, RenewDeadline and RetryPeriod are the defaults of the lease; zero: the usual ones.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// EndsWithLease: a process that has lost its lease ends in order, so that it begins anew with nothing in memory.
+	EndsWithLease bool
 	// EveryReplica: all replicas work, without a leader.
 	EveryReplica bool
 	// AddFlags adds the component's own flags; may be nil.
@@ -87,7 +92,10 @@ func run(c Component, args []string) int {
 
 func newCommand(c Component) *cobra.Command {
 	options := defaultOptions(cmp.Or(c.Lease, c.Name), c.ConcurrentSyncs)
-	options.LeaderElect = !c.EveryReplica
+	options.LeaderElect, options.endsWithLease = !c.EveryReplica, c.EndsWithLease
+	options.LeaseDuration = cmp.Or(c.LeaseDuration, options.LeaseDuration)
+	options.RenewDeadline = cmp.Or(c.RenewDeadline, options.RenewDeadline)
+	options.RetryPeriod = cmp.Or(c.RetryPeriod, options.RetryPeriod)
 	command := &cobra.Command{
 		Use:           c.Name,
 		Short:         c.Short,

@@ -93,9 +93,9 @@ func (s *sim) pause() time.Duration {
 		return s.upTo(time.Hour)
 	case n < 75:
 		return s.upTo(3 * day)
-	case n < 90:
+	case n < 94:
 		return s.upTo(60 * day)
-	case n < 97:
+	case n < 99:
 		return s.upTo(400 * day)
 	default:
 		return s.upTo(6 * 365 * day)

@@ -422,7 +422,7 @@ func (s *sim) noteIssue(live, written *corev1.Secret) {
 	leaf := &simLeaf{at: s.now, hopeless: map[string]bool{}}
 	s.issued[after.Pair.SerialNumber.String()] = leaf
 	s.tell("issues %s by %s", after.Pair.SerialNumber.Text(36)[:4], short(*after.Issuer))
-	known := before.Pair != nil && before.Issuer != nil && isNamed(before.Pair, *before.Issuer)
+	known := before.Pair != nil && before.Issuer != nil && isNamed(before.Pair, *before.Issuer) && s.issued[before.Pair.SerialNumber.String()] != nil
 	leaf.forced = !known || !s.apiTime().Before(before.Pair.NotAfter.Add(-lastChance))
 	if !known {
 		return
@@ -439,6 +439,10 @@ func (s *sim) noteIssue(live, written *corev1.Secret) {
 			}
 			for _, e := range s.read(v.object).entries {
 				list := s.parse(e.bundle)
+				if v.foreign[e.path] && s.now.Sub(v.since) <= s.cacheLag+time.Millisecond {
+					// What somebody else did this moment nobody has seen yet.
+					continue
+				}
 				if !holds(list, *before.Issuer) {
 					leaf.hopeless[t.name] = true
 				} else if !holds(list, *after.Issuer) && !leaf.forced {
