@@ -23,5 +23,9 @@ func main() {
 		AddFlags:        options.AddFlags,
 		Check:           options.Check,
 		New:             options.New,
+		Queries: []app.Query{
+			{Name: "status", Short: "Print authorities, serving certificate, targets and what is due; exit code 1 if something is amiss", Run: options.Status},
+			{Name: "bundle", Short: "Print the certificates that every caBundle is to hold", Run: options.Bundle},
+		},
 	})
 }

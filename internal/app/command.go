@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -38,6 +39,16 @@ type Component struct {
 	Check func() error
 	// New builds the component.
 	New func(*Env) (Runnable, error)
+	// Queries are subcommands that read and print, with the component's flags.
+	Queries []Query
+}
+
+// Query is a subcommand that only reads.
+type Query struct {
+	// Name and Short are how it is called and what it does, in one line.
+	Name, Short string
+	// Run prints the answer. An error is what is wrong with what it looked at, too.
+	Run func(ctx context.Context, env *Env, out io.Writer) error
 }
 
 // Runnable is a component that has been built.
@@ -109,12 +120,8 @@ func newCommand(c Component) *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
-			err := options.validate()
-			if c.Check != nil {
-				err = errors.Join(err, c.Check())
-			}
-			if err != nil {
-				return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
+			if err := check(c, options); err != nil {
+				return err
 			}
 			return serve(command.Context(), c, options)
 		},
@@ -125,5 +132,34 @@ func newCommand(c Component) *cobra.Command {
 	if c.AddFlags != nil {
 		c.AddFlags(command.Flags())
 	}
+	for _, q := range c.Queries {
+		command.AddCommand(newQuery(c, q, options, command.Flags()))
+	}
+	return command
+}
+
+// check says what is wrong with the flags.
+func check(c Component, options *Options) error {
+	err := options.validate()
+	if c.Check != nil {
+		err = errors.Join(err, c.Check())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+func newQuery(c Component, q Query, options *Options, flags *pflag.FlagSet) *cobra.Command {
+	command := &cobra.Command{
+		Use: q.Name, Short: q.Short, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := check(c, options); err != nil {
+				return err
+			}
+			return ask(command.Context(), c, q, options, command.OutOrStdout())
+		},
+	}
+	command.Flags().AddFlagSet(flags)
 	return command
 }

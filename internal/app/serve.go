@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -55,15 +56,15 @@ type Env struct {
 	WatchFailed cache.WatchErrorHandlerWithContext
 }
 
-func serve(ctx context.Context, c Component, o *Options) error {
+// connect builds all that a component works with. The returned function ends it.
+func connect(c Component, o *Options) (env *Env, config *rest.Config, end func(), err error) {
 	log, err := newLogger(o.LogFormat, o.Verbosity)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
 	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
-	config, err := loadConfig(o)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+	if config, err = loadConfig(o); err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	// The API server's warnings are about templates that users wrote; they get them when they write.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
@@ -72,12 +73,31 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	config.Wrap(link.wrap)
 	serverTime := &ServerTime{}
 	config.Wrap(serverTime.listen)
-	env, closeEvents, err := newEnv(c.Name, log, config, o)
+	if env, end, err = newEnv(c.Name, log, config, o); err != nil {
+		return nil, nil, nil, err
+	}
+	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
+	return env, config, end, nil
+}
+
+// ask answers a query.
+func ask(ctx context.Context, c Component, q Query, o *Options, out io.Writer) error {
+	env, _, end, err := connect(c, o)
 	if err != nil {
 		return err
 	}
-	defer closeEvents()
-	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
+	defer end()
+	env.Metrics = prometheus.NewRegistry()
+	return q.Run(logr.NewContext(ctx, env.Log), env, out)
+}
+
+func serve(ctx context.Context, c Component, o *Options) error {
+	env, config, end, err := connect(c, o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	log := env.Log
 	registry := prometheus.NewRegistry()
 	env.Metrics = registry
 	component, err := c.New(env)
