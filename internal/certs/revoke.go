@@ -9,12 +9,12 @@ func (p *planner) revocationDue() bool {
 	}
 	a := p.Observed.Authorities
 	for _, c := range []*Pair{a.Current, a.Next} {
-		if c.issuedAt().Before(p.RevokeBefore) {
+		if p.issuedAt(c.Certificate).Before(p.RevokeBefore) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(a.Previous, func(r Retired) bool {
-		return r.issuedAt().Before(p.RevokeBefore) && !slices.Contains(a.Revoked, r.Fingerprint())
+		return p.issuedAt(r.Certificate).Before(p.RevokeBefore) && !slices.Contains(a.Revoked, r.Fingerprint())
 	})
 }
 
@@ -22,7 +22,7 @@ func (p *planner) revocationDue() bool {
 func (p *planner) revoke() error {
 	a := p.Observed.Authorities.clone()
 	for _, c := range []**Pair{&a.Next, &a.Current} {
-		if !(*c).issuedAt().Before(p.RevokeBefore) {
+		if !p.issuedAt((*c).Certificate).Before(p.RevokeBefore) {
 			continue
 		}
 		a.retire((*c).Certificate, p.Clocks)
@@ -36,7 +36,7 @@ func (p *planner) revoke() error {
 		*c = fresh
 	}
 	for _, r := range a.Previous {
-		if f := r.Fingerprint(); r.issuedAt().Before(p.RevokeBefore) && !slices.Contains(a.Revoked, f) {
+		if f := r.Fingerprint(); p.issuedAt(r.Certificate).Before(p.RevokeBefore) && !slices.Contains(a.Revoked, f) {
 			a.Revoked = append(a.Revoked, f)
 		}
 	}

@@ -32,7 +32,7 @@ func (p *planner) servingDue() (reason, what string) {
 	case !hasNames(s.Pair.Certificate, p.Names):
 		return "it is for other names", "san_changed"
 	}
-	if asked := p.RenewServingAfter; p.isDue(asked) && s.Pair.issuedAt().Before(asked) {
+	if asked := p.RenewServingAfter; p.isDue(asked) && p.issuedAt(s.Pair.Certificate).Before(asked) {
 		return "it was asked for", "requested"
 	}
 	if p.disagree() {

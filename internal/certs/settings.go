@@ -22,9 +22,13 @@ type Settings struct {
 	RevokeOverlap time.Duration
 }
 
-// issuedAt is when a serving certificate was made, by the API server's clock. Its beginning is by the clock that is behind.
+// issuedAt is when a certificate was made, by the API server's clock. Its beginning is by the clock that was behind.
 func (s Settings) issuedAt(c Certificate) time.Time {
-	byStart, byEnd := c.issuedAt(), c.NotAfter.Add(-s.ServingValidity)
+	validity := s.ServingValidity
+	if c.IsCA {
+		validity = s.CAValidity
+	}
+	byStart, byEnd := c.issuedAt(), c.NotAfter.Add(-validity)
 	if ahead := byEnd.Sub(byStart); ahead > 0 && ahead <= skewSuspends {
 		return byEnd
 	}
