@@ -21,6 +21,7 @@ const (
 	EventSecretImmutable          = "SecretImmutable"
 	EventClockSkew                = "ClockSkew"
 	EventExternallyManaged        = "ExternallyManaged"
+	EventExternalOverlap          = "ExternalOverlap"
 	EventTargetForeign            = "TargetForeign"
 	EventRevocationStarted        = "RevocationStarted"
 	EventRevocationFinished       = "RevocationFinished"

@@ -47,8 +47,8 @@ func states() []TargetState {
 }
 
 // export shows what a pass has seen, and tells once of targets that are not ours.
-func (r *Rotator) export(o Observed, readings []observedTarget) {
-	m := r.metrics
+func (r *Rotator) export(p pass) {
+	m, o := r.metrics, p.Observed
 	m.notAfter.Reset()
 	m.notBefore.Reset()
 	certificate := func(name string, p *Pair) {
@@ -64,15 +64,25 @@ func (r *Rotator) export(o Observed, readings []observedTarget) {
 		m.notBefore.WithLabelValues("ca_previous").Set(float64(previous.NotBefore.Unix()))
 		m.notAfter.WithLabelValues("ca_previous").Set(float64(previous.NotAfter.Unix()))
 	}
-	if o.Serving.Pair != nil {
+	if o.Authorities.Current != nil && o.Serving.Pair != nil {
 		m.nextAction.WithLabelValues("renew_serving").Set(float64(RenewalOf(o.Serving.Pair.Certificate, r.settings).Unix()))
 	}
-	m.nextAction.WithLabelValues("promote").Set(float64(o.Authorities.SigningSince.Add(r.settings.SigningPeriod).Unix()))
-	bundle := o.Authorities.Bundle(o.judged())
-	for i := range readings {
-		t := &readings[i]
+	if o.Authorities.Current != nil {
+		m.nextAction.WithLabelValues("promote").Set(float64(o.Authorities.SigningSince.Add(r.settings.SigningPeriod).Unix()))
+	}
+	bundle := p.wanted()
+	for i := range p.readings {
+		t := &p.readings[i]
 		r.exportTarget(t, t.stateOf(bundle), o.Steady)
 	}
+}
+
+// wanted is what targets are to hold, or are to go on holding while the authorities are about to change.
+func (p *pass) wanted() []Certificate {
+	if p.Bundle != nil {
+		return p.Bundle
+	}
+	return p.Observed.Authorities.Bundle(p.judged())
 }
 
 // stateOf is the state of a target that is to hold the bundle.

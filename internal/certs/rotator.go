@@ -50,6 +50,7 @@ type Rotator struct {
 	serving      string
 	servingSince time.Time
 	told         telling
+	external     seen
 }
 
 const (
@@ -117,7 +118,10 @@ type pass struct {
 
 // plan observes by these Secrets, and decides.
 func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks Clocks) (p pass, err error) {
-	p = pass{ca: ca, tls: tls, readings: readings, Observed: r.observe(ca, tls, readings, clocks)}
+	if p = (pass{ca: ca, tls: tls, readings: readings, Observed: Observed{Clocks: clocks}}); r.options.Mode == ModePublishOnly {
+		return r.planExternal(p), nil
+	}
+	p.Observed = r.observe(ca, tls, readings, clocks)
 	p.Decision, err = Plan(p.Observed, r.settings, r.random)
 	return p, err
 }
@@ -135,7 +139,7 @@ func (r *Rotator) sync(ctx context.Context, _ cache.ObjectName) (time.Duration, 
 			return 0, err
 		}
 	}
-	r.export(p.Observed, p.readings)
+	r.export(p)
 	return r.wait(p.Decision, clocks.Now), nil
 }
 

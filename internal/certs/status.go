@@ -140,7 +140,7 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 	}
 	line("\nTARGET\tNAME\tSTATE\t")
 	var amiss []error
-	bundle := a.Bundle(p.judged())
+	bundle := p.wanted()
 	for i := range p.readings {
 		t := &p.readings[i]
 		state := t.stateOf(bundle)
