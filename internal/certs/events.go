@@ -23,6 +23,7 @@ const (
 	EventExternallyManaged        = "ExternallyManaged"
 	EventExternalOverlap          = "ExternalOverlap"
 	EventTargetForeign            = "TargetForeign"
+	EventProbeFailed              = "ProbeFailed"
 	EventRevocationStarted        = "RevocationStarted"
 	EventRevocationFinished       = "RevocationFinished"
 )

@@ -10,7 +10,7 @@ type metrics struct {
 	notBefore, notAfter, nextAction, state, contested *prometheus.GaugeVec
 	rotations, secretWrites, patches                  *prometheus.CounterVec
 	repairs                                           *prometheus.HistogramVec
-	skew, leader                                      prometheus.Gauge
+	skew, leader, probeSuccess, probeNotAfter         prometheus.Gauge
 	planned                                           prometheus.Histogram
 }
 
@@ -33,11 +33,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		patches:      counters("target_patches_total", "Patches of caBundles by result and reason.", "kind", "name", "result", "reason"),
 		repairs: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("repair_seconds"), Help: "From the event that shows a reset to the acknowledged patch.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"kind"}),
-		skew:    prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
-		leader:  prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
-		planned: prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
+		skew:          prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
+		probeSuccess:  prometheus.NewGauge(prometheus.GaugeOpts{Name: name("probe_success"), Help: "1 if the webhook served last what the bundle trusts."}),
+		probeNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{Name: name("probe_not_after_timestamp_seconds"), Help: "When what the webhook served last ends to be valid."}),
+		leader:        prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
+		planned:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
 	}
-	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.repairs, m.skew, m.leader, m.planned)
+	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.repairs, m.skew, m.leader, m.probeSuccess, m.probeNotAfter, m.planned)
 	return m
 }
 

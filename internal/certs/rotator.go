@@ -8,7 +8,9 @@ import (
 	"io"
 	"maps"
 	mathrand "math/rand/v2"
+	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,6 +53,8 @@ type Rotator struct {
 	servingSince time.Time
 	told         telling
 	external     seen
+	// dial connects to the webhook.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
@@ -92,7 +96,7 @@ func (o *Options) build(env *app.Env) (*Rotator, error) {
 		ours: Ours{Namespace: o.Namespace, Service: o.Service, Names: settings.Names}, secrets: map[string]cache.Store{},
 		api:    server{o.Namespace, env.Kube, env.Extensions},
 		steady: env.Clock.Now, spread: mathrand.Float64, random: rand.Reader,
-		patchesAtOnce: patchesAtOnce, lookEvery: lookEvery,
+		patchesAtOnce: patchesAtOnce, lookEvery: lookEvery, dial: (&net.Dialer{}).DialContext,
 	}
 	if env.ServerTime != nil {
 		r.serverTime = env.ServerTime.Now
@@ -105,7 +109,10 @@ func (r *Rotator) Work(ctx context.Context, _ int) {
 	r.loop.Add(r.key())
 	r.metrics.leader.Set(1)
 	defer r.metrics.leader.Set(0)
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watchdog(ctx) })
 	r.loop.Run(ctx, 1)
+	watching.Wait()
 }
 
 // pass is what one pass is made from.

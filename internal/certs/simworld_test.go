@@ -138,7 +138,9 @@ type sim struct {
 	writes, allowed map[string]int
 	revoked         map[string]bool
 	events          map[string][]string
-	broken          error
+	// registry is that of the rotator that began last.
+	registry *prometheus.Registry
+	broken   error
 }
 
 // simLeaf says how a serving certificate came to be.
@@ -225,7 +227,8 @@ func (s *sim) boot(r *simRotator) {
 	o := DefaultOptions()
 	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, []string{"clonesets"}
 	r.clock = clocktesting.NewFakeClock(s.now)
-	built, err := o.build(&app.Env{Clock: r.clock, Metrics: prometheus.NewRegistry(), Recorder: simRecorder{s, &record.FakeRecorder{}}})
+	s.registry = prometheus.NewRegistry()
+	built, err := o.build(&app.Env{Clock: r.clock, Metrics: s.registry, Recorder: simRecorder{s, &record.FakeRecorder{}}})
 	if err != nil {
 		panic(err)
 	}
