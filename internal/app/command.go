@@ -67,6 +67,12 @@ type Readier interface {
 	Ready() error
 }
 
+// Liver is a component that knows when only a new process can help.
+type Liver interface {
+	// Alive says why the process is to be ended; nil: it is not.
+	Alive() error
+}
+
 const (
 	exitFailure = 1
 	exitUsage   = 2

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"fmt"
-	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -475,60 +474,4 @@ func TestAnIdleWorldIsLeftAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Decision{Bundle: d.Bundle, LookAgain: d.LookAgain}, d)
 	require.False(t, d.LookAgain.IsZero())
-}
-
-// TestScenario70NoRandomHistoryFailsACall: wipes, deletions, garbage, refused patches and requests at any time, webhooks that
-// reload late.
-func TestScenario70NoRandomHistoryFailsACall(t *testing.T) {
-	first := mathrand.Uint64()
-	t.Logf("seeds from %d", first)
-	for i := range 20 {
-		history(t, first+uint64(i))
-	}
-}
-
-func history(t *testing.T, seed uint64) {
-	t.Helper()
-	random := mathrand.New(mathrand.NewPCG(seed, 1))
-	w := newWorld(t, "a", "b", "c")
-	w.settle()
-	w.reload()
-	late := time.Duration(random.IntN(90)) * time.Second
-	wiped := map[int]bool{}
-	for step := range 12 {
-		switch random.IntN(9) {
-		case 0:
-			w.requests.PromoteAfter = w.now
-		case 1:
-			w.requests.RenewServingAfter = w.now
-		case 2:
-			w.requests.RevokeBefore = w.now
-		case 3:
-			i := random.IntN(len(w.targets))
-			w.targets[i].Bundles = [][]Certificate{nil}
-			wiped[i] = true
-		case 4:
-			w.serving = nil
-		case 5:
-			delete(w.data, []string{KeyCurrentKey, KeyNextKey, KeyState, KeyBundle}[random.IntN(4)])
-		case 6:
-			w.data, w.exists = nil, false
-		}
-		// Time passes in steps that are longer than the webhook takes to reload.
-		jump := []time.Duration{100 * time.Second, time.Hour, day, 20 * day}[random.IntN(4)]
-		for passed := time.Duration(0); passed < 200*time.Second; passed += 10 * time.Second {
-			w.now = w.now.Add(10 * time.Second)
-			w.step()
-			clear(wiped)
-			if passed >= late {
-				w.reload()
-			}
-			if problem := w.distrusts(); problem != "" && passed > 10*time.Second {
-				t.Fatalf("seed %d, step %d: %s", seed, step, problem)
-			}
-		}
-		w.now = w.now.Add(jump)
-		w.settle()
-		w.reload()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -52,7 +53,9 @@ type Rotator struct {
 	serving      string
 	servingSince time.Time
 	told         telling
-	external     seen
+	// passed is when the last pass was; nil: there are none, because another leads.
+	passed   atomic.Pointer[time.Time]
+	external seen
 	// dial connects to the webhook.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -65,6 +68,8 @@ const (
 	// passAtMost bounds the time between reading and writing. It is less than the lease lasts after its holder would have
 	// to notice that it was lost.
 	passAtMost = 5 * time.Second
+	// passAtLeast is the time without a pass after which the process is of no use.
+	passAtLeast = 5 * time.Minute
 )
 
 // key is the one thing that the rotator works on.
@@ -106,6 +111,8 @@ func (o *Options) build(env *app.Env) (*Rotator, error) {
 
 // Work rotates until the context ends. There is one thing to work on, so one worker is all that is needed.
 func (r *Rotator) Work(ctx context.Context, _ int) {
+	r.passed.Store(new(r.steady()))
+	defer r.passed.Store(nil)
 	r.loop.Add(r.key())
 	r.metrics.leader.Set(1)
 	defer r.metrics.leader.Set(0)
@@ -133,17 +140,26 @@ func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks
 	return p, err
 }
 
+// Alive says whether passes still happen.
+func (r *Rotator) Alive() error {
+	if at := r.passed.Load(); at != nil && r.steady().Sub(*at) > passAtLeast {
+		return fmt.Errorf("no pass since %s", at.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
 // sync is one pass: plan by the caches, and if there is anything to do, by live Secrets again.
 func (r *Rotator) sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
 	clocks := r.clocks()
+	r.passed.Store(&clocks.Steady)
 	p, err := r.plan(r.cachedSecret(r.options.CASecret), r.cachedSecret(r.options.TLSSecret), r.read(clocks.Steady), clocks)
 	r.metrics.planned.Observe(r.steady().Sub(clocks.Steady).Seconds())
 	if err != nil {
-		return 0, err
+		return r.lookEvery, err
 	}
 	if !p.isIdle() {
 		if p, err = r.carryOut(ctx, p); err != nil {
-			return 0, err
+			return r.lookEvery, err
 		}
 	}
 	r.export(p)

@@ -569,3 +569,16 @@ func TestARequestThatIsNoTimeIsNamed(t *testing.T) {
 	require.Contains(t, problem, AnnotationPromoteAfter)
 	require.Contains(t, problem, fmt.Sprintf("%q", "tomorrow"))
 }
+
+func TestAProcessWithoutPassesIsEnded(t *testing.T) {
+	s := published(t)
+	r := s.rotators[0]
+	s.run(lookEvery)
+	s.wake(0)
+	s.run(time.Second)
+	require.NoError(t, r.Alive())
+	s.now = s.now.Add(passAtLeast + time.Second)
+	require.Error(t, r.Alive())
+	r.passed.Store(nil)
+	require.NoError(t, r.Alive(), "another leads")
+}

@@ -32,7 +32,7 @@ func (p *planner) servingDue() (reason, what string) {
 	case !hasNames(s.Pair.Certificate, p.Names):
 		return "it is for other names", "san_changed"
 	}
-	if asked := p.RenewServingAfter; p.isDue(asked) && p.issuedAt(s.Pair.Certificate).Before(asked) {
+	if p.isRenewalAskedFor(s.Pair.Certificate) {
 		return "it was asked for", "requested"
 	}
 	if p.disagree() {
@@ -44,6 +44,17 @@ func (p *planner) servingDue() (reason, what string) {
 	}
 	p.look(due)
 	return "", ""
+}
+
+// isRenewalAskedFor says whether somebody asked for a certificate that is younger than this one. One that ends with its
+// issuer does not tell when it was made but by its beginning, which is by the clock that is behind.
+func (p *planner) isRenewalAskedFor(leaf Certificate) bool {
+	asked := p.RenewServingAfter
+	if leaf.NotAfter.Equal(p.Observed.Authorities.Current.NotAfter) && p.earliest().Before(asked) {
+		p.look(p.Now.Add(asked.Sub(p.earliest())))
+		return false
+	}
+	return p.isDue(asked) && p.issuedAt(leaf).Before(asked)
 }
 
 // hasExpired says whether a certificate cannot be valid any more.
@@ -132,14 +143,14 @@ func (p *planner) isLastChanceOf(c Certificate) bool {
 	return true
 }
 
-// isDue says whether the time that somebody asked for has come, by both clocks: what is made now is younger then.
+// isDue says whether the time that somebody asked for has come.
 func (p *planner) isDue(asked time.Time) bool {
 	if asked.IsZero() {
 		return false
 	}
-	wait := asked.Sub(p.earliest())
-	if wait > 0 {
-		p.look(p.Now.Add(wait))
+	if p.Now.Before(asked) {
+		p.look(asked)
+		return false
 	}
-	return wait <= 0
+	return true
 }

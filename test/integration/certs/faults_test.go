@@ -24,9 +24,11 @@ import (
 const oneCRD = "--crd=" + clonesets
 
 // ask sets an annotation of the authorities' Secret to now.
-func (l *lab) ask(key string) {
+func (l *lab) ask(key string) { l.askAt(key, time.Now()) }
+
+func (l *lab) askAt(key string, at time.Time) {
 	l.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{"certs.flotilla-k8s.io/%s":%q}}}`, key, time.Now().UTC().Format(time.RFC3339))
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"certs.flotilla-k8s.io/%s":%q}}}`, key, at.UTC().Format(time.RFC3339))
 	_, err := cluster.Kube.CoreV1().Secrets(namespace).Patch(context.Background(), caSecret, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(l, err)
 }
@@ -168,7 +170,8 @@ func TestScenario056And057_ClocksThatDiffer(t *testing.T) {
 	p := g.start(l, oneCRD, "--propagation-delay=1s", "--revoke-overlap=1s")
 	l.trusted(true)
 	harness.Eventually(t, "the event ClockSkew", harness.Patience, func(ctx context.Context) error { return l.told(ctx, "ClockSkew") })
-	l.ask("promote-after")
+	// It is the API server's clock that counts, as the rotator sees it.
+	l.askAt("promote-after", time.Now().Add(10*time.Minute))
 	harness.Eventually(t, "a promotion", harness.Patience, func(ctx context.Context) error { return l.published(ctx, 3) })
 	p.Kill()
 	g.setClock(-10 * time.Minute)
