@@ -131,7 +131,7 @@ func TestScenario019And020_KilledBeforeAndAfterEveryWrite(t *testing.T) {
 }
 
 func TestScenario053And054_WhatHasExpiredIsReplacedAtTheStart(t *testing.T) {
-	for name, nextUntil := range map[string]time.Duration{"53 the successor has not": 100 * 24 * time.Hour, "54 everything has": -time.Hour} {
+	for name, nextUntil := range map[string]time.Duration{"53 the successor has not": 1000 * 24 * time.Hour, "54 everything has": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			l.configure()
