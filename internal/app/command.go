@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +27,10 @@ type Component struct {
 	ConcurrentSyncs int
 	// Lease is the default name of the leader's lease; empty: the name of the binary.
 	Lease string
+	// LeaseDuration, RenewDeadline and RetryPeriod are the defaults of the lease; zero: the usual ones.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// EndsWithLease: a process that has lost its lease ends in order, so that it begins anew with nothing in memory.
+	EndsWithLease bool
 	// EveryReplica: all replicas work, without a leader.
 	EveryReplica bool
 	// AddFlags adds the component's own flags; may be nil.
@@ -33,6 +39,16 @@ type Component struct {
 	Check func() error
 	// New builds the component.
 	New func(*Env) (Runnable, error)
+	// Queries are subcommands that read and print, with the component's flags.
+	Queries []Query
+}
+
+// Query is a subcommand that only reads.
+type Query struct {
+	// Name and Short are how it is called and what it does, in one line.
+	Name, Short string
+	// Run prints the answer. An error is what is wrong with what it looked at, too.
+	Run func(ctx context.Context, env *Env, out io.Writer) error
 }
 
 // Runnable is a component that has been built.
@@ -49,6 +65,12 @@ type Runnable interface {
 type Readier interface {
 	// Ready says why the process is not to be asked; nil: it may be.
 	Ready() error
+}
+
+// Liver is a component that knows when only a new process can help.
+type Liver interface {
+	// Alive says why the process is to be ended; nil: it is not.
+	Alive() error
 }
 
 const (
@@ -86,25 +108,39 @@ func run(command *cobra.Command, args []string) int {
 
 func newCommand(c Component) *cobra.Command {
 	options := defaultOptions(cmp.Or(c.Lease, c.Name), c.ConcurrentSyncs)
-	options.LeaderElect = !c.EveryReplica
-	command := bareCommand(c.Name, c.Short, func() error { return errors.Join(options.validate(), check(c.Check)) },
-		func(ctx context.Context) error { return serve(ctx, c, options) })
+	options.LeaderElect, options.endsWithLease = !c.EveryReplica, c.EndsWithLease
+	options.LeaseDuration = cmp.Or(c.LeaseDuration, options.LeaseDuration)
+	options.RenewDeadline = cmp.Or(c.RenewDeadline, options.RenewDeadline)
+	options.RetryPeriod = cmp.Or(c.RetryPeriod, options.RetryPeriod)
+	valid := func() error { return check(options, c.Check) }
+	command := bareCommand(c.Name, c.Short, valid, func(ctx context.Context, _ io.Writer) error { return serve(ctx, c, options) })
+	command.CompletionOptions.DisableDefaultCmd = true
 	options.addFlags(command.Flags())
 	if c.AddFlags != nil {
 		c.AddFlags(command.Flags())
 	}
+	for _, q := range c.Queries {
+		query := bareCommand(q.Name, q.Short, valid, func(ctx context.Context, out io.Writer) error { return ask(ctx, c.Name, q.Run, options, out) })
+		query.Flags().AddFlagSet(command.Flags())
+		command.AddCommand(query)
+	}
 	return command
 }
 
-func check(own func() error) error {
-	if own == nil {
-		return nil
+// check says what is wrong with the flags. own is the check of the component's own; may be nil.
+func check(options *Options, own func() error) error {
+	err := options.validate()
+	if own != nil {
+		err = errors.Join(err, own())
 	}
-	return own()
+	if err != nil {
+		return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
 }
 
 // bareCommand has no flags yet.
-func bareCommand(name, short string, check func() error, run func(context.Context) error) *cobra.Command {
+func bareCommand(name, short string, valid func() error, run func(context.Context, io.Writer) error) *cobra.Command {
 	command := &cobra.Command{
 		Use:           name,
 		Short:         short,
@@ -118,13 +154,12 @@ func bareCommand(name, short string, check func() error, run func(context.Contex
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := check(); err != nil {
-				return fmt.Errorf("%w: %s", errUsage, strings.ReplaceAll(err.Error(), "\n", "; "))
+			if err := valid(); err != nil {
+				return err
 			}
-			return run(command.Context())
+			return run(command.Context(), command.OutOrStdout())
 		},
 	}
-	command.CompletionOptions.DisableDefaultCmd = true
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	return command
 }

@@ -27,8 +27,8 @@ type servers struct {
 // start listens on all addresses that are not off.
 func (s *servers) start(o *Options, registry *prometheus.Registry) error {
 	health := http.NewServeMux()
-	health.HandleFunc("GET /livez", answer)
-	health.HandleFunc("GET /healthz", answer)
+	health.HandleFunc("GET /livez", s.live)
+	health.HandleFunc("GET /healthz", s.live)
 	health.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if !s.ready.Load() {
 			http.Error(w, "the caches are not full yet", http.StatusServiceUnavailable)
@@ -67,6 +67,17 @@ func (s *servers) start(o *Options, registry *prometheus.Registry) error {
 		}
 	}
 	return nil
+}
+
+// live answers that the process need not be ended.
+func (s *servers) live(w http.ResponseWriter, r *http.Request) {
+	if c, ok := s.component.(Liver); ok {
+		if err := c.Alive(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	answer(w, r)
 }
 
 func answer(w http.ResponseWriter, _ *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lead calls work whenever this process holds the lease, until the context ends. A lost lease ends the work, not the
-// process: with the API server away for a while the caches and the place in line are kept.
+// lead calls work whenever this process holds the lease, until the context ends. A lost lease ends the work, and the process
+// only where that is wanted: with the API server away for a while the caches and the place in line are kept.
 func lead(ctx context.Context, config *rest.Config, o *Options, work func(context.Context)) error {
 	client, err := leaseClient(config, o)
 	if err != nil {
@@ -28,6 +28,9 @@ func lead(ctx context.Context, config *rest.Config, o *Options, work func(contex
 	for ctx.Err() == nil {
 		if err := leadOnce(ctx, lock, o, work); err != nil {
 			return err
+		}
+		if o.endsWithLease {
+			return nil
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ type Options struct {
 	LeaseDuration        time.Duration
 	RenewDeadline        time.Duration
 	RetryPeriod          time.Duration
+	// endsWithLease is the component's choice, not a flag.
+	endsWithLease bool
 
 	MetricsAddress string
 	HealthAddress  string

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -56,11 +57,11 @@ type Env struct {
 }
 
 func serve(ctx context.Context, c Component, o *Options) error {
-	env, config, closeEnv, err := connect(c.Name, o)
+	env, config, end, err := connect(c.Name, o)
 	if err != nil {
 		return err
 	}
-	defer closeEnv()
+	defer end()
 	registry := prometheus.NewRegistry()
 	env.Metrics = registry
 	component, err := c.New(env)
@@ -76,15 +77,25 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	return live(logr.NewContext(ctx, env.Log), component, web, config, o)
 }
 
-// connect makes everything that talks to the API server, and a function that ends it.
-func connect(name string, o *Options) (*Env, *rest.Config, func(), error) {
+// ask runs what ends by itself.
+func ask(ctx context.Context, name string, run func(context.Context, *Env, io.Writer) error, o *Options, out io.Writer) error {
+	env, _, end, err := connect(name, o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	env.Metrics = prometheus.NewRegistry()
+	return run(logr.NewContext(ctx, env.Log), env, out)
+}
+
+// connect builds all that talks to the API server. The returned function ends it.
+func connect(name string, o *Options) (env *Env, config *rest.Config, end func(), err error) {
 	log, err := newLogger(o.LogFormat, o.Verbosity)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
-	config, err := loadConfig(o)
-	if err != nil {
+	if config, err = loadConfig(o); err != nil {
 		return nil, nil, nil, fmt.Errorf("%w: %w", errUsage, err)
 	}
 	// The API server's warnings are about templates that users wrote; they get them when they write.
@@ -94,12 +105,11 @@ func connect(name string, o *Options) (*Env, *rest.Config, func(), error) {
 	config.Wrap(link.wrap)
 	serverTime := &ServerTime{}
 	config.Wrap(serverTime.listen)
-	env, closeEvents, err := newEnv(name, log, config, o)
-	if err != nil {
+	if env, end, err = newEnv(name, log, config, o); err != nil {
 		return nil, nil, nil, err
 	}
 	env.WatchFailed, env.ServerTime = link.watchFailed, serverTime
-	return env, config, closeEvents, nil
+	return env, config, end, nil
 }
 
 // live fills the caches, works, and returns when the context has ended and all work with it.

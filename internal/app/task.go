@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
+	"io"
 	"os"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -22,7 +20,7 @@ type Task struct {
 	// Check says what is wrong with the task's own flags; may be nil.
 	Check func() error
 	// Run does the work. An error is one line to the user, and the exit code 1.
-	Run func(context.Context, *Env) error
+	Run func(context.Context, *Env, io.Writer) error
 }
 
 // MainTask runs a task and ends the process.
@@ -33,16 +31,8 @@ func MainTask(t Task) {
 func newTaskCommand(t Task) *cobra.Command {
 	options := defaultOptions(t.Name, 1)
 	options.LeaderElect = false
-	command := bareCommand(t.Name, t.Short, func() error { return errors.Join(options.validate(), check(t.Check)) },
-		func(ctx context.Context) error {
-			env, _, closeEnv, err := connect(t.Name, options)
-			if err != nil {
-				return err
-			}
-			defer closeEnv()
-			env.Metrics = prometheus.NewRegistry()
-			return t.Run(logr.NewContext(ctx, env.Log), env)
-		})
+	command := bareCommand(t.Name, t.Short, func() error { return check(options, t.Check) },
+		func(ctx context.Context, out io.Writer) error { return ask(ctx, t.Name, t.Run, options, out) })
 	options.addClientFlags(command.Flags())
 	if t.AddFlags != nil {
 		t.AddFlags(command.Flags())

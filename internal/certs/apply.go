@@ -2,13 +2,13 @@ package certs
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
@@ -23,100 +23,84 @@ const (
 	becauseRotation = "rotation"
 )
 
-const (
-	firstPatchRetry   = time.Second
-	longestPatchRetry = time.Minute
-)
+// errStale is the end of a pass that was held up for so long that what it knows may not be true any more, and the lease may
+// be another's.
+var errStale = errors.New("the pass took too long")
 
 // publish patches the targets that are due, each for itself: one that fails holds up no other. Errors are told and tried
 // again, and are no failure of the pass.
-func (r *Rotator) publish(ctx context.Context, d Decision, readings []observedTarget, now time.Time) {
+func (r *Rotator) publish(ctx context.Context, d Decision, readings []observedTarget, readAt time.Time) {
 	bundle := EncodeBundle(d.Bundle)
 	// Every error has been dealt with where it occurred.
-	_ = kube.ForEach(len(d.Patch), patchesAtOnce, func(i int) error {
-		r.publishTo(ctx, &readings[d.Patch[i]], d.Bundle, bundle, now)
+	_ = kube.ForEach(len(d.Patch), r.patchesAtOnce, func(i int) error {
+		if r.isFresh(readAt) {
+			r.publishTo(ctx, &readings[d.Patch[i]], d.Bundle, bundle)
+		}
 		return nil
 	})
 }
 
-func (r *Rotator) publishTo(ctx context.Context, t *observedTarget, list []Certificate, bundle []byte, now time.Time) {
-	m, why := t.memory, t.why(list)
+func (r *Rotator) publishTo(ctx context.Context, t *observedTarget, list []Certificate, bundle []byte) {
+	m, why := t.memory, t.memory.why(list)
+	count := func(result string) { r.metrics.patches.WithLabelValues(t.Kind, t.Name, result, why).Inc() }
+	log := logr.FromContextOrDiscard(ctx).WithValues("kind", t.Kind, "name", t.Name)
 	body, err := t.reading.patch(bundle)
+	var answer metav1.Object
 	if err == nil {
-		var patched metav1.Object
-		if patched, err = r.patch(ctx, t.Kind, t.Name, body); err == nil {
-			m.patched, m.published, m.failures, m.failed, m.notBefore = patched, list, 0, false, time.Time{}
-			r.metrics.patches.WithLabelValues(t.Kind, t.Name, "ok", why).Inc()
-			r.tell(t, why, now)
-			return
-		}
+		answer, err = r.api.patchTarget(ctx, t.Kind, t.Name, body)
 	}
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		// It has changed meanwhile: its event comes, and the next pass decides anew.
-		r.metrics.patches.WithLabelValues(t.Kind, t.Name, "conflict", why).Inc()
-		m.notBefore = now.Add(firstPatchRetry)
-		return
-	}
-	r.metrics.patches.WithLabelValues(t.Kind, t.Name, "error", why).Inc()
-	wait := firstPatchRetry << min(m.failures, 6)
-	m.failures++
-	m.failed, m.notBefore = true, now.Add(min(wait, longestPatchRetry))
-	logr.FromContextOrDiscard(ctx).Error(err, "publishing failed, trying again", "kind", t.Kind, "name", t.Name)
-	r.warn(EventPublishFailed, "%s %s: %v", t.Kind, t.Name, err)
-}
-
-// why says what a patch is for.
-func (t *observedTarget) why(list []Certificate) string {
+	now := r.steady()
 	switch {
-	case t.memory.published == nil:
-		return becauseNew
-	case SameBundle(t.memory.published, list):
-		return becauseRepair
+	case err == nil:
+		count("ok")
+		log.V(2).Info("patched the caBundle", "reason", why, "certificates", len(list))
+		lasted, contested := m.acknowledge(t.Kind, why, answer, list, now)
+		r.tellOfPatch(t, why, lasted, contested)
+	case isOvertaken(err) && m.overtaken < patientFor:
+		// It has changed meanwhile: its event comes, and the next pass decides anew.
+		count("conflict")
+		log.V(4).Info("the object has changed meanwhile", "error", err.Error())
+		m.overtake(now)
 	default:
-		return becauseRotation
+		count("error")
+		m.fail(now, r.spread())
+		log.Error(err, "publishing failed, trying again")
+		r.warn(EventPublishFailed, t.Kind+" "+t.Name, "%s %s: %v", t.Kind, t.Name, err)
 	}
 }
 
-func (r *Rotator) tell(t *observedTarget, why string, now time.Time) {
+// patientFor is how often in a row a patch may be overtaken before that is a failure.
+const patientFor = 10
+
+func isOvertaken(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
+}
+
+func (r *Rotator) tellOfPatch(t *observedTarget, why string, lasted time.Duration, contested bool) {
+	about := t.Kind + " " + t.Name
 	if why != becauseRepair {
-		r.normal(EventCABundlePublished, "%s %s", t.Kind, t.Name)
+		r.normal(EventCABundlePublished, about, "%s", about)
 		return
 	}
-	r.warn(EventCABundleRepaired, "%s %s", t.Kind, t.Name)
-	notBefore, contested := t.memory.contest.repaired(t.Kind, now)
-	t.memory.notBefore = notBefore
+	r.metrics.repairs.WithLabelValues(t.Kind).Observe(lasted.Seconds())
+	r.warn(EventCABundleRepaired, about, "%s", about)
 	if contested {
-		r.warn(EventCABundleContested, "%s %s is reset again and again, last by %q: its manifest must not contain caBundle, not even empty",
-			t.Kind, t.Name, lastManager(t.object))
+		r.warn(EventCABundleContested, about, "%s is reset again and again, last by %q: its manifest must not contain caBundle, not even empty",
+			about, lastManager(t.object))
 	}
 }
 
-// lastManager is who wrote the object last, other than we.
+// lastManager is who wrote the object last, other than we; best one who wrote the caBundle.
 func lastManager(o metav1.Object) string {
-	name, at := "unknown", time.Time{}
+	name, at, owns := "unknown", time.Time{}, false
 	for _, m := range o.GetManagedFields() {
-		if m.Manager != fieldManager && m.Time != nil && !m.Time.Time.Before(at) {
-			name, at = m.Manager, m.Time.Time
+		if m.Manager == fieldManager || m.Time == nil {
+			continue
+		}
+		mentions := m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), "f:caBundle")
+		if mentions && !owns || mentions == owns && !m.Time.Time.Before(at) {
+			name, at, owns = m.Manager, m.Time.Time, mentions
 		}
 	}
 	return name
-}
-
-func (r *Rotator) patch(ctx context.Context, kind, name string, body []byte) (metav1.Object, error) {
-	options := metav1.PatchOptions{FieldManager: fieldManager}
-	switch kind {
-	case KindMutating:
-		return checked(r.env.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, body, options))
-	case KindValidating:
-		return checked(r.env.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(ctx, name, types.JSONPatchType, body, options))
-	default:
-		return checked(r.env.Extensions.ApiextensionsV1().CustomResourceDefinitions().Patch(ctx, name, types.JSONPatchType, body, options))
-	}
-}
-
-func checked[T metav1.Object](object T, err error) (metav1.Object, error) {
-	if err != nil {
-		return nil, fmt.Errorf("patching: %w", err)
-	}
-	return object, nil
 }

@@ -50,6 +50,14 @@ func (c Certificate) Fingerprint() string {
 // Is says whether two certificates are the same one.
 func (c Certificate) Is(other Certificate) bool { return bytes.Equal(c.Raw, other.Raw) }
 
+// issuedBy says whether an authority signed the certificate. Most are ruled out by their key identifiers, which is cheap.
+func (c Certificate) issuedBy(issuer Certificate) bool {
+	if len(c.AuthorityKeyId) > 0 && len(issuer.SubjectKeyId) > 0 && !bytes.Equal(c.AuthorityKeyId, issuer.SubjectKeyId) {
+		return false
+	}
+	return c.CheckSignatureFrom(issuer.Certificate) == nil
+}
+
 // issuedAt is when the certificate was made.
 func (c Certificate) issuedAt() time.Time { return c.NotBefore.Add(backdate) }
 
@@ -140,7 +148,7 @@ func ParseCertificates(data []byte) ([]Certificate, error) {
 }
 
 // NewAuthority makes an authority that signs serving certificates and nothing else.
-func NewAuthority(random io.Reader, now time.Time, validity time.Duration) (*Pair, error) {
+func NewAuthority(random io.Reader, made, until time.Time) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
@@ -157,14 +165,27 @@ func NewAuthority(random io.Reader, now time.Time, validity time.Duration) (*Pai
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 		MaxPathLenZero:        true,
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(validity),
+		NotBefore:             made.Add(-backdate),
+		NotAfter:              until,
 	}
 	return sign(random, template, template, key, key)
 }
 
+// parseWhatCan reads the certificates among whatever else there is.
+func parseWhatCan(data []byte) (list []Certificate) {
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			return list
+		}
+		if parsed, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == blockCertificate {
+			list = append(list, Certificate{parsed})
+		}
+	}
+}
+
 // Issue makes a serving certificate for the names, DNS names and IP addresses alike. It never outlives its issuer.
-func Issue(random io.Reader, issuer *Pair, names []string, now time.Time, validity time.Duration) (*Pair, error) {
+func Issue(random io.Reader, issuer *Pair, names []string, made, until time.Time) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
 		return nil, fmt.Errorf("making a key: %w", err)
@@ -181,8 +202,8 @@ func Issue(random io.Reader, issuer *Pair, names []string, now time.Time, validi
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              earlier(now.Add(validity), issuer.NotAfter),
+		NotBefore:             made.Add(-backdate),
+		NotAfter:              earlier(until, issuer.NotAfter),
 	}
 	template.DNSNames, template.IPAddresses = splitNames(names)
 	return sign(random, template, issuer.Certificate.Certificate, key, issuer.Key)

@@ -16,50 +16,44 @@ const (
 // contest counts how often somebody else resets a target. Repairs of configurations cost nothing and are never put off for
 // long; those of CRDs close every watch of the kind.
 type contest struct {
+	// repairs are those of the last window, or all since somebody is at odds with us.
 	repairs []time.Time
+	active  bool
 }
 
 // repaired notes a repair and returns when the next one may be, and whether somebody is at odds with us.
 func (c *contest) repaired(kind string, now time.Time) (notBefore time.Time, contested bool) {
-	c.repairs = append(c.repairs, now)
 	c.forget(now)
-	recent := 0
-	for _, at := range c.repairs {
-		if now.Sub(at) < contestWindow {
-			recent++
-		}
-	}
-	contested = recent >= contestedFrom
+	c.repairs = append(c.repairs, now)
+	c.active = c.active || len(c.repairs) >= contestedFrom
 	if kind != KindCRD {
-		return now.Add(configurationPace), contested
+		return now.Add(configurationPace), c.active
 	}
 	switch n := len(c.repairs); {
 	case n < contestedFrom:
-		return time.Time{}, contested
+		return time.Time{}, c.active
 	case n == contestedFrom:
-		return now.Add(10 * time.Second), contested
+		return now.Add(10 * time.Second), c.active
 	case n == contestedFrom+1:
-		return now.Add(30 * time.Second), contested
+		return now.Add(30 * time.Second), c.active
 	default:
-		return now.Add(time.Minute), contested
+		return now.Add(time.Minute), c.active
 	}
 }
 
-// forget begins anew when there was no repair for half an hour.
+// forget drops what is past: repairs that are far between, and a contest when there was no repair for half an hour.
 func (c *contest) forget(now time.Time) {
-	for i := len(c.repairs) - 1; i > 0; i-- {
-		if c.repairs[i].Sub(c.repairs[i-1]) >= contestQuiet {
-			c.repairs = slices.Delete(c.repairs, 0, i)
-			return
-		}
+	n := len(c.repairs)
+	if c.active && n > 0 && now.Sub(c.repairs[n-1]) >= contestQuiet {
+		c.active, c.repairs = false, nil
 	}
-	if n := len(c.repairs); n > 0 && now.Sub(c.repairs[n-1]) >= contestQuiet {
-		c.repairs = nil
+	if !c.active {
+		c.repairs = slices.DeleteFunc(c.repairs, func(at time.Time) bool { return now.Sub(at) >= contestWindow })
 	}
 }
 
 // isContested says whether somebody was at odds with us within the last half hour.
 func (c *contest) isContested(now time.Time) bool {
 	c.forget(now)
-	return len(c.repairs) >= contestedFrom
+	return c.active
 }

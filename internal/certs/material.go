@@ -147,43 +147,70 @@ func DecodeAuthorities(data map[string][]byte, now time.Time) (a *Authorities, p
 	note(KeyCurrentCert, err)
 	a.Next, err = ParsePair(data[KeyNextCert], data[KeyNextKey])
 	note(KeyNextCert, err)
-	var state stateFile
-	err = json.Unmarshal(data[KeyState], &state)
-	note(KeyState, err)
-	known := err == nil && state.Version == 1
-	if a.SigningSince = state.SigningSince; !known || a.SigningSince.IsZero() || a.SigningSince.After(now) {
-		a.SigningSince = now
-		if a.Current != nil {
-			a.SigningSince = a.Current.issuedAt()
-		}
-	}
-	if known {
-		a.Revoked = state.Revoked
-	}
-	previous, err := ParseCertificates(data[KeyPrevious])
+	_, err = ParseCertificates(data[KeyPrevious])
 	note(KeyPrevious, err)
-	for _, c := range previous {
-		// Unknown: it may have signed until now. That keeps trust longer.
-		r := Retired{c, now}
-		for _, s := range state.Previous {
-			if known && s.SHA256 == c.Fingerprint() && s.SignedUntil.Before(now) {
-				r.SignedUntil = s.SignedUntil
-			}
-		}
-		a.Previous = append(a.Previous, r)
+	state, err := decodeState(data)
+	note(KeyState, err)
+	a.Revoked = state.Revoked
+	switch {
+	case !state.SigningSince.IsZero():
+		// The clock may have been set back since; it has begun all the same.
+		a.SigningSince = earlier(state.SigningSince, now)
+	case a.Current != nil:
+		a.SigningSince = a.Current.issuedAt()
+	default:
+		a.SigningSince = now
 	}
+	a.Previous = previousIn(data, state, now)
 	return a, problem
+}
+
+// decodeState is empty if the state cannot be read.
+func decodeState(data map[string][]byte) (state stateFile, err error) {
+	if err = json.Unmarshal(data[KeyState], &state); err == nil && state.Version != 1 {
+		err = fmt.Errorf("version %d is not known", state.Version)
+	}
+	if err != nil {
+		state = stateFile{}
+	}
+	return state, err
+}
+
+// previousIn are the authorities that do not sign any more. One that the state vouches for is found in the bundle too, if it
+// is missing where it should be.
+func previousIn(data map[string][]byte, state stateFile, now time.Time) (previous []Retired) {
+	add := func(c Certificate, until time.Time) {
+		if !slices.ContainsFunc(previous, func(r Retired) bool { return r.Is(c) }) {
+			previous = append(previous, Retired{c, until})
+		}
+	}
+	for _, c := range parseWhatCan(data[KeyPrevious]) {
+		// Unknown: it may have signed until now. That keeps trust longer.
+		until := now
+		if i := state.find(c); i >= 0 {
+			until = state.Previous[i].SignedUntil
+		}
+		add(c, until)
+	}
+	for _, c := range parseWhatCan(data[KeyBundle]) {
+		if i := state.find(c); i >= 0 {
+			add(c, state.Previous[i].SignedUntil)
+		}
+	}
+	return previous
+}
+
+// find is the index of an authority in the state; -1 if it is not there.
+func (s *stateFile) find(c Certificate) int {
+	fingerprint := c.Fingerprint()
+	return slices.IndexFunc(s.Previous, func(r stateRetired) bool { return r.SHA256 == fingerprint })
 }
 
 // strays are authorities that the Secret mentions somewhere and that are trustworthy still, such as one whose key is lost.
 func strays(data map[string][]byte, now time.Time) []Certificate {
 	var out []Certificate
 	for _, key := range []string{KeyCurrentCert, KeyNextCert, KeyPrevious, KeyBundle} {
-		list, err := ParseCertificates(data[key])
-		if err != nil {
-			continue
-		}
-		for _, c := range list {
+		for _, c := range parseWhatCan(data[key]) {
 			if c.isTrustworthy(now) && !slices.ContainsFunc(out, c.Is) {
 				out = append(out, c)
 			}
@@ -224,5 +251,5 @@ func DecodeServing(data map[string][]byte) (s *Serving, problem string) {
 
 // isBy says whether the pair was signed by the authority.
 func (s *Serving) isBy(issuer *Pair) bool {
-	return s.Pair != nil && issuer != nil && s.Pair.CheckSignatureFrom(issuer.Certificate.Certificate) == nil
+	return s.Pair != nil && issuer != nil && s.Pair.issuedBy(issuer.Certificate)
 }

@@ -9,7 +9,8 @@ import (
 type metrics struct {
 	notBefore, notAfter, nextAction, state, contested *prometheus.GaugeVec
 	rotations, secretWrites, patches                  *prometheus.CounterVec
-	skew, leader                                      prometheus.Gauge
+	repairs                                           *prometheus.HistogramVec
+	skew, leader, probeSuccess, probeNotAfter         prometheus.Gauge
 	planned                                           prometheus.Histogram
 }
 
@@ -30,11 +31,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rotations:    counters("rotations_total", "What was made anew, and why.", "what", "reason"),
 		secretWrites: counters("secret_writes_total", "Writes of Secrets by result.", "secret", "result"),
 		patches:      counters("target_patches_total", "Patches of caBundles by result and reason.", "kind", "name", "result", "reason"),
-		skew:         prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
-		leader:       prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
-		planned:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
+		repairs: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name("repair_seconds"), Help: "From the event that shows a reset to the acknowledged patch.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}, []string{"kind"}),
+		skew:          prometheus.NewGauge(prometheus.GaugeOpts{Name: name("clock_skew_seconds"), Help: "By how much the API server's clock is ahead."}),
+		probeSuccess:  prometheus.NewGauge(prometheus.GaugeOpts{Name: name("probe_success"), Help: "1 if the webhook served last what the bundle trusts."}),
+		probeNotAfter: prometheus.NewGauge(prometheus.GaugeOpts{Name: name("probe_not_after_timestamp_seconds"), Help: "When what the webhook served last ends to be valid."}),
+		leader:        prometheus.NewGauge(prometheus.GaugeOpts{Name: name("leader"), Help: "1 while this process rotates."}),
+		planned:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: name("plan_duration_seconds"), Help: "How long a decision took.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8)}),
 	}
-	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.skew, m.leader, m.planned)
+	r.MustRegister(m.notBefore, m.notAfter, m.nextAction, m.state, m.contested, m.rotations, m.secretWrites, m.patches, m.repairs, m.skew, m.leader, m.probeSuccess, m.probeNotAfter, m.planned)
 	return m
 }
 
@@ -44,8 +49,8 @@ func states() []TargetState {
 }
 
 // export shows what a pass has seen, and tells once of targets that are not ours.
-func (r *Rotator) export(o Observed, readings []observedTarget, now time.Time) {
-	m := r.metrics
+func (r *Rotator) export(p pass) {
+	m, o := r.metrics, p.Observed
 	m.notAfter.Reset()
 	m.notBefore.Reset()
 	certificate := func(name string, p *Pair) {
@@ -61,15 +66,25 @@ func (r *Rotator) export(o Observed, readings []observedTarget, now time.Time) {
 		m.notBefore.WithLabelValues("ca_previous").Set(float64(previous.NotBefore.Unix()))
 		m.notAfter.WithLabelValues("ca_previous").Set(float64(previous.NotAfter.Unix()))
 	}
-	if o.Serving.Pair != nil {
+	if o.Authorities.Current != nil && o.Serving.Pair != nil {
 		m.nextAction.WithLabelValues("renew_serving").Set(float64(RenewalOf(o.Serving.Pair.Certificate, r.settings).Unix()))
 	}
-	m.nextAction.WithLabelValues("promote").Set(float64(o.Authorities.SigningSince.Add(r.settings.SigningPeriod).Unix()))
-	bundle := o.Authorities.Bundle(now)
-	for i := range readings {
-		t := &readings[i]
-		r.exportTarget(t, t.stateOf(bundle), now)
+	if o.Authorities.Current != nil {
+		m.nextAction.WithLabelValues("promote").Set(float64(o.Authorities.SigningSince.Add(r.settings.SigningPeriod).Unix()))
 	}
+	bundle := p.wanted()
+	for i := range p.readings {
+		t := &p.readings[i]
+		r.exportTarget(t, t.stateOf(bundle), o.Steady)
+	}
+}
+
+// wanted is what targets are to hold, or are to go on holding while the authorities are about to change.
+func (p *pass) wanted() []Certificate {
+	if p.Bundle != nil {
+		return p.Bundle
+	}
+	return p.Observed.Authorities.Bundle(p.judged())
 }
 
 // stateOf is the state of a target that is to hold the bundle.
@@ -106,8 +121,8 @@ func (r *Rotator) exportTarget(t *observedTarget, state TargetState, now time.Ti
 	t.memory.told = state
 	switch state {
 	case External:
-		r.warn(EventExternallyManaged, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
+		r.warn(EventExternallyManaged, t.Kind+" "+t.Name, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
 	case Foreign, Unmanaged:
-		r.warn(EventTargetForeign, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
+		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
 	}
 }

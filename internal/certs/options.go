@@ -18,6 +18,8 @@ type Options struct {
 	Mutating, Validating, CRDs              []string
 	ExtraSANs                               []string
 	ClusterDomain                           string
+	// Mode is ModeManage or ModePublishOnly; CAKey is where the latter finds the bundle.
+	Mode, CAKey string
 	Settings
 }
 
@@ -31,7 +33,7 @@ func DefaultOptions() *Options {
 	return &Options{
 		Namespace: "flotilla-system", Service: "flotilla-webhook", CASecret: "flotilla-webhook-ca", TLSSecret: "flotilla-webhook-tls",
 		Mutating: []string{"flotilla-mutating-webhook-configuration"}, Validating: []string{"flotilla-validating-webhook-configuration"},
-		CRDs: crds,
+		CRDs: crds, Mode: ModeManage, CAKey: KeyIssuer,
 		Settings: Settings{
 			CAValidity: 43800 * hour, SigningPeriod: 8760 * hour, ServingValidity: 2160 * hour, RenewAfter: 720 * hour,
 			PropagationDelay: 30 * time.Second, RevokeOverlap: 10 * time.Minute,
@@ -49,6 +51,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.CRDs, "crd", o.CRDs, "CRD whose conversion's caBundle is kept; repeatable")
 	f.StringSliceVar(&o.ExtraSANs, "extra-san", o.ExtraSANs, "further name or address of the serving certificate; repeatable")
 	f.StringVar(&o.ClusterDomain, "cluster-domain", o.ClusterDomain, "DNS domain of the cluster; empty: no such name in the certificate")
+	f.StringVar(&o.Mode, "mode", o.Mode, "manage: issue and publish; publish-only: publish the bundle of --ca-secret, which somebody else maintains")
+	f.StringVar(&o.CAKey, "ca-key", o.CAKey, "key of --ca-secret that has the bundle; with --mode=publish-only")
 	f.DurationVar(&o.CAValidity, "ca-validity", o.CAValidity, "how long an authority is valid")
 	f.DurationVar(&o.SigningPeriod, "ca-signing-period", o.SigningPeriod, "how long an authority signs")
 	f.DurationVar(&o.ServingValidity, "serving-validity", o.ServingValidity, "how long a serving certificate is valid")
@@ -80,7 +84,16 @@ func (o *Options) settings() (Settings, error) {
 			wrong(flag, value, "the name of a Secret")
 		}
 	}
-	if o.CASecret == o.TLSSecret {
+	if o.Mode != ModeManage && o.Mode != ModePublishOnly {
+		wrong("mode", o.Mode, ModeManage+" or "+ModePublishOnly)
+	}
+	if o.CAKey != KeyIssuer && o.Mode != ModePublishOnly {
+		wrong("ca-key", o.CAKey, "left alone without --mode="+ModePublishOnly)
+	}
+	if len(validation.IsConfigMapKey(o.CAKey)) > 0 {
+		wrong("ca-key", o.CAKey, "the key of a Secret")
+	}
+	if o.CASecret == o.TLSSecret && o.Mode == ModeManage {
 		wrong("tls-secret", o.TLSSecret, "another Secret than --ca-secret: who serves must not read the authorities' keys")
 	}
 	for _, name := range o.ExtraSANs {

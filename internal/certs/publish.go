@@ -153,12 +153,17 @@ func (o Ours) hasHost(address string) bool {
 	})
 }
 
-// bundles are what the entries hold.
-func (r reading) bundles() [][]Certificate {
+// bundles are what the entries hold. parsed keeps what was read before: most entries of all targets hold the same.
+func (r reading) bundles(parsed map[string][]Certificate) [][]Certificate {
 	out := make([][]Certificate, len(r.entries))
 	for i, e := range r.entries {
-		// What cannot be read is no bundle, and is replaced.
-		out[i], _ = ParseCertificates(e.bundle)
+		list, ok := parsed[string(e.bundle)]
+		if !ok {
+			// What cannot be read is no bundle, and is replaced.
+			list, _ = ParseCertificates(e.bundle)
+			parsed[string(e.bundle)] = list
+		}
+		out[i] = list
 	}
 	return out
 }

@@ -4,17 +4,17 @@ import "slices"
 
 // revocationDue says whether an authority is to be distrusted that is not yet on its way out.
 func (p *planner) revocationDue() bool {
-	if p.RevokeBefore.IsZero() || p.RevokeBefore.After(p.Now) {
+	if !p.isDue(p.RevokeBefore) {
 		return false
 	}
 	a := p.Observed.Authorities
 	for _, c := range []*Pair{a.Current, a.Next} {
-		if c.issuedAt().Before(p.RevokeBefore) {
+		if p.issuedAt(c.Certificate).Before(p.RevokeBefore) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(a.Previous, func(r Retired) bool {
-		return r.issuedAt().Before(p.RevokeBefore) && !slices.Contains(a.Revoked, r.Fingerprint())
+		return p.issuedAt(r.Certificate).Before(p.RevokeBefore) && !slices.Contains(a.Revoked, r.Fingerprint())
 	})
 }
 
@@ -22,10 +22,10 @@ func (p *planner) revocationDue() bool {
 func (p *planner) revoke() error {
 	a := p.Observed.Authorities.clone()
 	for _, c := range []**Pair{&a.Next, &a.Current} {
-		if !(*c).issuedAt().Before(p.RevokeBefore) {
+		if !p.issuedAt((*c).Certificate).Before(p.RevokeBefore) {
 			continue
 		}
-		a.retire(&(*c).Certificate, p.Now)
+		a.retire((*c).Certificate, p.Clocks)
 		fresh, err := p.newAuthority()
 		if err != nil {
 			return err
@@ -36,11 +36,11 @@ func (p *planner) revoke() error {
 		*c = fresh
 	}
 	for _, r := range a.Previous {
-		if f := r.Fingerprint(); r.issuedAt().Before(p.RevokeBefore) && !slices.Contains(a.Revoked, f) {
+		if f := r.Fingerprint(); p.issuedAt(r.Certificate).Before(p.RevokeBefore) && !slices.Contains(a.Revoked, f) {
 			a.Revoked = append(a.Revoked, f)
 		}
 	}
-	p.Decision = Decision{Authorities: a, Reason: "authorities are revoked", What: "revoked"}
+	p.Decision = Decision{Authorities: a, Reason: "authorities are revoked", What: "revoked", Event: EventRevocationStarted}
 	return nil
 }
 
@@ -53,14 +53,14 @@ func (p *planner) finishRevocation() bool {
 	if !s.isBy(a.Current) {
 		return false
 	}
-	if due := s.Pair.issuedAt().Add(p.RevokeOverlap); p.Now.Before(due) {
-		p.look(due)
+	if wait := p.RevokeOverlap - p.Steady.Sub(p.ServingSince); wait > 0 {
+		p.look(p.Now.Add(wait))
 		return false
 	}
 	a = a.clone()
 	a.Previous = slices.DeleteFunc(a.Previous, a.isRevoked)
 	a.Revoked = nil
-	p.Decision = Decision{Authorities: a, Reason: "nothing of the revoked authorities is in service", What: "revoked"}
+	p.Decision = Decision{Authorities: a, Reason: "nothing of the revoked authorities is in service", What: "revoked", Event: EventRevocationFinished}
 	return true
 }
 

@@ -5,13 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	mathrand "math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
@@ -26,23 +31,45 @@ type Rotator struct {
 	ours     Ours
 	loop     *kube.Loop
 	metrics  *metrics
+	api      api
 	watched  []watched
+	secrets  map[string]cache.Store
 	targets  []*target
+	// serverTime is the API server's time, and by how much it is ahead of the local one.
+	serverTime func(local time.Time) (now time.Time, ahead time.Duration)
+	// steady is a clock that nobody sets.
+	steady func() time.Time
+	// spread is a random number between 0 and 1, by which retries differ.
+	spread func() float64
+	// random is what keys and serial numbers are made from.
+	random        io.Reader
+	patchesAtOnce int
+	// lookEvery bounds the time between two passes: nothing depends on a single timer.
+	lookEvery time.Duration
 
-	// contests, retries and trust are what is remembered of targets from pass to pass, by name. Losing it costs time only.
+	// memory is what is remembered of targets from pass to pass, by name. Losing it costs time only.
 	memory map[string]*remembered
-	// skewTold is when the difference of the clocks was last told.
-	skewTold time.Time
+	// serving is the fingerprint of the serving pair last seen, servingSince since when.
+	serving      string
+	servingSince time.Time
+	told         telling
+	// passed is when the last pass was; nil: there are none, because another leads.
+	passed   atomic.Pointer[time.Time]
+	external seen
+	// dial connects to the webhook.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 const (
-	fieldManager = "flotilla-cert-rotator"
-	// lookEvery bounds the time between two passes: nothing depends on a single timer.
 	lookEvery = time.Minute
-	// skewTold and skewSuspends are differences of clocks.
-	skewToTell   = 5 * time.Minute
-	skewSuspends = 24 * time.Hour
-	tellSkew     = time.Hour
+	// skewToTell is a difference of clocks that somebody should know of, once per tellSkew.
+	skewToTell = 5 * time.Minute
+	tellSkew   = time.Hour
+	// passAtMost bounds the time between reading and writing. It is less than the lease lasts after its holder would have
+	// to notice that it was lost.
+	passAtMost = 5 * time.Second
+	// passAtLeast is the time without a pass after which the process is of no use.
+	passAtLeast = 5 * time.Minute
 )
 
 // key is the one thing that the rotator works on.
@@ -55,44 +82,88 @@ func (o *Options) New(env *app.Env) (app.Runnable, error) {
 	if env.Namespace != "" {
 		o.Namespace = env.Namespace
 	}
+	r, err := o.build(env)
+	if err != nil {
+		return nil, err
+	}
+	r.loop = kube.NewLoop("certificates", env.Clock, r.sync)
+	return r, r.watch()
+}
+
+// build is the rotator without its caches.
+func (o *Options) build(env *app.Env) (*Rotator, error) {
 	settings, err := o.settings()
 	if err != nil {
 		return nil, err
 	}
 	r := &Rotator{
 		env: env, options: *o, settings: settings, metrics: newMetrics(env.Metrics), memory: map[string]*remembered{},
-		ours: Ours{Namespace: o.Namespace, Service: o.Service, Names: settings.Names},
+		ours: Ours{Namespace: o.Namespace, Service: o.Service, Names: settings.Names}, secrets: map[string]cache.Store{},
+		api:    server{o.Namespace, env.Kube, env.Extensions},
+		steady: env.Clock.Now, spread: mathrand.Float64, random: rand.Reader,
+		patchesAtOnce: patchesAtOnce, lookEvery: lookEvery, dial: (&net.Dialer{}).DialContext,
 	}
-	r.loop = kube.NewLoop("certificates", env.Clock, r.sync)
-	return r, r.watch()
+	if env.ServerTime != nil {
+		r.serverTime = env.ServerTime.Now
+	}
+	return r, nil
 }
 
 // Work rotates until the context ends. There is one thing to work on, so one worker is all that is needed.
 func (r *Rotator) Work(ctx context.Context, _ int) {
+	r.passed.Store(new(r.steady()))
+	defer r.passed.Store(nil)
 	r.loop.Add(r.key())
 	r.metrics.leader.Set(1)
 	defer r.metrics.leader.Set(0)
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watchdog(ctx) })
 	r.loop.Run(ctx, 1)
+	watching.Wait()
+}
+
+// pass is what one pass is made from.
+type pass struct {
+	ca, tls  *corev1.Secret
+	readings []observedTarget
+	Observed
+	Decision
+}
+
+// plan observes by these Secrets, and decides.
+func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks Clocks) (p pass, err error) {
+	if p = (pass{ca: ca, tls: tls, readings: readings, Observed: Observed{Clocks: clocks}}); r.options.Mode == ModePublishOnly {
+		return r.planExternal(p), nil
+	}
+	p.Observed = r.observe(ca, tls, readings, clocks)
+	p.Decision, err = Plan(p.Observed, r.settings, r.random)
+	return p, err
+}
+
+// Alive says whether passes still happen.
+func (r *Rotator) Alive() error {
+	if at := r.passed.Load(); at != nil && r.steady().Sub(*at) > passAtLeast {
+		return fmt.Errorf("no pass since %s", at.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // sync is one pass: plan by the caches, and if there is anything to do, by live Secrets again.
 func (r *Rotator) sync(ctx context.Context, _ cache.ObjectName) (time.Duration, error) {
-	start := r.env.Clock.Now()
-	now, ageUnknown := r.now(start)
-	readings := r.read(now)
-	o := r.observe(r.cachedSecret(r.options.CASecret), r.cachedSecret(r.options.TLSSecret), readings, now, ageUnknown)
-	d, err := Plan(o, r.settings, rand.Reader)
-	r.metrics.planned.Observe(r.env.Clock.Since(start).Seconds())
+	clocks := r.clocks()
+	r.passed.Store(&clocks.Steady)
+	p, err := r.plan(r.cachedSecret(r.options.CASecret), r.cachedSecret(r.options.TLSSecret), r.read(clocks.Steady), clocks)
+	r.metrics.planned.Observe(r.steady().Sub(clocks.Steady).Seconds())
 	if err != nil {
-		return 0, err
+		return r.lookEvery, err
 	}
-	if !d.isIdle() {
-		if d, err = r.carryOut(ctx, readings, now, ageUnknown); err != nil {
-			return 0, err
+	if !p.isIdle() {
+		if p, err = r.carryOut(ctx, p); err != nil {
+			return r.lookEvery, err
 		}
 	}
-	r.export(o, readings, now)
-	return r.wait(d, now), nil
+	r.export(p)
+	return r.wait(p.Decision, clocks.Now), nil
 }
 
 func (d *Decision) isIdle() bool {
@@ -105,142 +176,167 @@ func (r *Rotator) wait(d Decision, now time.Time) time.Duration {
 	case d.CreateSecret || d.Authorities != nil || d.Serving != nil:
 		return time.Millisecond
 	case d.LookAgain.IsZero():
-		return lookEvery
+		return r.lookEvery
 	default:
-		return min(lookEvery, max(time.Millisecond, d.LookAgain.Sub(now)))
+		return min(r.lookEvery, max(time.Millisecond, d.LookAgain.Sub(now)))
 	}
 }
 
-// now is the API server's time.
-func (r *Rotator) now(local time.Time) (now time.Time, ageUnknown bool) {
-	now, ahead := r.env.ServerTime.Now(local)
+// clocks reads all clocks.
+func (r *Rotator) clocks() Clocks {
+	local := r.env.Clock.Now()
+	now, ahead := r.serverTime(local)
 	r.metrics.skew.Set(ahead.Seconds())
-	if ahead.Abs() > skewToTell && local.Sub(r.skewTold) > tellSkew {
-		r.skewTold = local
-		r.warn(EventClockSkew, "the API server's clock differs from the local one by %s", ahead.Round(time.Second))
+	c := Clocks{Now: now, Local: local, Steady: r.steady()}
+	if ahead.Abs() > skewToTell && r.told.isNews(EventClockSkew, c.Steady, tellSkew) {
+		r.event(corev1.EventTypeWarning, EventClockSkew, "the API server's clock differs from the local one by %s", ahead.Round(time.Second))
 	}
-	return now, ahead.Abs() > skewSuspends
+	return c
 }
 
 // observe brings Secrets and targets into the form that Plan decides from.
-func (r *Rotator) observe(ca, tls *corev1.Secret, readings []observedTarget, now time.Time, ageUnknown bool) Observed {
-	o := Observed{Now: now, AgeUnknown: ageUnknown, Authorities: &Authorities{}, Serving: &Serving{}}
+func (r *Rotator) observe(ca, tls *corev1.Secret, readings []observedTarget, clocks Clocks) Observed {
+	o := Observed{Clocks: clocks, Authorities: &Authorities{}, Serving: &Serving{}}
 	if ca != nil {
 		o.SecretExists, o.Data = true, ca.Data
-		o.Authorities, _ = DecodeAuthorities(ca.Data, now)
-		o.Requests = requestsOf(ca.Annotations)
+		var problem string
+		o.Authorities, problem = DecodeAuthorities(ca.Data, clocks.Now)
+		r.complain(ca.Name, problem)
+		o.Requests, problem = requestsOf(ca.Annotations)
+		r.complain(ca.Name, problem)
 	}
 	if tls != nil {
-		o.Serving, _ = DecodeServing(tls.Data)
+		var problem string
+		o.Serving, problem = DecodeServing(tls.Data)
+		r.complain(tls.Name, problem)
 	}
+	o.ServingSince = r.seeServing(o.Serving, clocks.Steady)
 	for i := range readings {
 		o.Targets = append(o.Targets, readings[i].Target)
 	}
 	return o
 }
 
+// complain tells of a Secret that is not as it should be.
+func (r *Rotator) complain(secret, problem string) {
+	if problem != "" {
+		r.warn(EventSecretInvalid, secret+" "+problem, "Secret %s: %s", secret, problem)
+	}
+}
+
+// seeServing returns since when the serving pair is this one.
+func (r *Rotator) seeServing(s *Serving, steady time.Time) time.Time {
+	id := ""
+	if s.Pair != nil {
+		id = s.Pair.Fingerprint()
+	}
+	if id != r.serving {
+		r.serving, r.servingSince = id, steady
+	}
+	return r.servingSince
+}
+
 // requestsOf reads the annotations; one that is no time asks for nothing.
-func requestsOf(annotations map[string]string) Requests {
+func requestsOf(annotations map[string]string) (requests Requests, problem string) {
 	at := func(key string) time.Time {
-		t, err := time.Parse(time.RFC3339, annotations[key])
-		if err != nil {
+		value, ok := annotations[key]
+		if !ok {
 			return time.Time{}
 		}
-		return t
+		t, err := time.Parse(time.RFC3339, value)
+		if err != nil {
+			problem = fmt.Sprintf("annotation %s is %q: must be a time like 2006-01-02T15:04:05Z", key, value)
+			return time.Time{}
+		}
+		// Certificates know whole seconds only.
+		return t.Truncate(time.Second)
 	}
-	return Requests{at(AnnotationRenewServingAfter), at(AnnotationPromoteAfter), at(AnnotationRevokeBefore)}
+	requests = Requests{at(AnnotationRenewServingAfter), at(AnnotationPromoteAfter), at(AnnotationRevokeBefore)}
+	return requests, problem
 }
 
-// carryOut plans again by the Secrets as they are now, so that nothing is taken back that a cache does not show yet, and
-// writes under the versions that were read.
-func (r *Rotator) carryOut(ctx context.Context, readings []observedTarget, now time.Time, ageUnknown bool) (Decision, error) {
-	ca, err := r.liveSecret(ctx, r.options.CASecret)
+// carryOut writes under the versions that are read now. If they are not those that the caches showed, it plans anew, so that
+// nothing is taken back that a cache does not show yet.
+func (r *Rotator) carryOut(ctx context.Context, p pass) (pass, error) {
+	readAt := r.steady()
+	ca, err := r.api.secret(ctx, r.options.CASecret)
 	if err != nil {
-		return Decision{}, err
+		return p, err
 	}
-	tls, err := r.liveSecret(ctx, r.options.TLSSecret)
+	tls, err := r.api.secret(ctx, r.options.TLSSecret)
 	if err != nil {
-		return Decision{}, err
+		return p, err
 	}
-	o := r.observe(ca, tls, readings, now, ageUnknown)
-	d, err := Plan(o, r.settings, rand.Reader)
-	if err != nil {
-		return d, err
+	if !isSame(ca, p.ca) || !isSame(tls, p.tls) {
+		if p, err = r.plan(ca, tls, p.readings, p.Clocks); err != nil {
+			return p, err
+		}
+	}
+	if !r.isFresh(readAt) {
+		return p, kube.Passing(errStale)
 	}
 	switch {
-	case d.CreateSecret:
+	case p.CreateSecret:
 		err = r.createSecret(ctx, r.options.CASecret)
-	case d.Authorities != nil:
-		err = r.writeAuthorities(ctx, ca, d, now)
-	case d.Serving != nil:
-		err = r.writeServing(ctx, tls, d)
+	case p.Decision.Authorities != nil:
+		err = r.writeAuthorities(ctx, p)
+	case p.Decision.Serving != nil:
+		err = r.writeServing(ctx, p)
 	}
-	r.publish(ctx, d, readings, now)
-	return d, err
+	r.publish(ctx, p.Decision, p.readings, readAt)
+	return p, err
 }
 
-func (r *Rotator) liveSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	s, err := r.env.Kube.CoreV1().Secrets(r.options.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// isSame says whether two readings show the same state of a Secret; nil: there is none.
+func isSame(a, b *corev1.Secret) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	return s, nil
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
 }
 
-// createSecret makes an empty Secret. It is an apply, which two may send at the same time, and which a role can allow for
-// this name only.
+// isFresh says whether what was read then may still be acted on.
+func (r *Rotator) isFresh(readAt time.Time) bool { return r.steady().Sub(readAt) < passAtMost }
+
 func (r *Rotator) createSecret(ctx context.Context, name string) error {
-	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":%q,"labels":{%q:%q}},"type":%q}`,
-		name, labelManagedBy, managedBy, corev1.SecretTypeOpaque)
-	_, err := r.env.Kube.CoreV1().Secrets(r.options.Namespace).Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	err := r.api.createSecret(ctx, name)
 	r.countWrite(name, err)
 	if err != nil {
-		return fmt.Errorf("creating Secret %s: %w", name, err)
+		r.warn(EventPublishFailed, name, "%v", err)
 	}
-	return nil
+	return err
 }
 
-const (
-	labelManagedBy = "app.kubernetes.io/managed-by"
-	managedBy      = "cert-rotator"
-)
-
-func (r *Rotator) writeAuthorities(ctx context.Context, live *corev1.Secret, d Decision, now time.Time) error {
-	data, err := d.Authorities.Encode(now)
+func (r *Rotator) writeAuthorities(ctx context.Context, p pass) error {
+	before, after := p.Observed.Authorities, p.Decision.Authorities
+	data, err := after.Encode(p.judged())
 	if err != nil {
 		return err
 	}
-	if err := r.write(ctx, live, data, nil); err != nil {
+	if err := r.write(ctx, p.ca, data, nil); err != nil {
 		return err
 	}
-	r.metrics.rotations.WithLabelValues("authority", d.What).Inc()
-	r.normal(authorityEvent(d), "%s; signing now: %s", d.Reason, d.Authorities.Current.Subject.CommonName)
+	logr.FromContextOrDiscard(ctx).V(2).Info("wrote the authorities", "reason", p.Reason, "signing", after.Current.Subject.CommonName)
+	for _, c := range before.Previous {
+		if !slices.ContainsFunc(after.Previous, func(r Retired) bool { return r.Is(c.Certificate) }) {
+			r.normal(EventAuthorityRetired, c.Subject.CommonName, "%s is not trusted any more", c.Subject.CommonName)
+		}
+	}
+	if p.Event != "" {
+		r.metrics.rotations.WithLabelValues("authority", p.What).Inc()
+		r.normal(p.Event, after.Next.Subject.CommonName, "%s; signing now: %s", p.Reason, after.Current.Subject.CommonName)
+	}
 	return nil
 }
 
-func authorityEvent(d Decision) string {
-	switch {
-	case d.What == "revoked" && len(d.Authorities.Revoked) > 0:
-		return EventRevocationStarted
-	case d.What == "revoked":
-		return EventRevocationFinished
-	case len(d.Authorities.Previous) > 0:
-		return EventAuthorityPromoted
-	default:
-		return EventAuthorityCreated
-	}
-}
-
-func (r *Rotator) writeServing(ctx context.Context, live *corev1.Secret, d Decision) error {
+func (r *Rotator) writeServing(ctx context.Context, p pass) error {
+	live := p.tls
 	if live == nil {
 		if err := r.createSecret(ctx, r.options.TLSSecret); err != nil {
 			return err
 		}
 		var err error
-		if live, err = r.liveSecret(ctx, r.options.TLSSecret); err != nil || live == nil {
+		if live, err = r.api.secret(ctx, r.options.TLSSecret); err != nil || live == nil {
 			return errors.Join(err, kube.Passing(errors.New("the serving Secret is gone again")))
 		}
 		// Somebody else may have filled it since: then the next pass decides.
@@ -248,29 +344,30 @@ func (r *Rotator) writeServing(ctx context.Context, live *corev1.Secret, d Decis
 			return nil
 		}
 	}
-	data, err := d.Serving.Encode()
+	data, err := p.Decision.Serving.Encode()
 	if err != nil {
 		return err
 	}
-	p := d.Serving.Pair
+	leaf := p.Decision.Serving.Pair
 	err = r.write(ctx, live, data, map[string]string{
-		"certs.flotilla-k8s.io/not-before": p.NotBefore.UTC().Format(time.RFC3339),
-		"certs.flotilla-k8s.io/not-after":  p.NotAfter.UTC().Format(time.RFC3339),
-		"certs.flotilla-k8s.io/serial":     p.SerialNumber.Text(16),
-		"certs.flotilla-k8s.io/issuer":     p.Issuer.CommonName,
+		"certs.flotilla-k8s.io/not-before": leaf.NotBefore.UTC().Format(time.RFC3339),
+		"certs.flotilla-k8s.io/not-after":  leaf.NotAfter.UTC().Format(time.RFC3339),
+		"certs.flotilla-k8s.io/serial":     leaf.SerialNumber.Text(16),
+		"certs.flotilla-k8s.io/issuer":     leaf.Certificate.Issuer.CommonName,
 	})
 	if err != nil {
 		return err
 	}
-	r.metrics.rotations.WithLabelValues("serving", d.What).Inc()
-	r.normal(EventServingCertificateIssued, "%s; valid until %s", d.Reason, p.NotAfter.UTC().Format(time.RFC3339))
+	logr.FromContextOrDiscard(ctx).V(2).Info("issued a serving certificate", "reason", p.Reason, "serial", leaf.SerialNumber.Text(16), "until", leaf.NotAfter)
+	r.metrics.rotations.WithLabelValues("serving", p.What).Inc()
+	r.normal(EventServingCertificateIssued, leaf.SerialNumber.Text(16), "%s; valid until %s", p.Reason, leaf.NotAfter.UTC().Format(time.RFC3339))
 	return nil
 }
 
 // write replaces our keys of a Secret, under the version that was read. Keys of others stay.
 func (r *Rotator) write(ctx context.Context, live *corev1.Secret, data map[string][]byte, annotations map[string]string) error {
 	if live.Immutable != nil && *live.Immutable {
-		r.warn(EventSecretImmutable, "Secret %s is immutable: delete it, so that it can be made anew", live.Name)
+		r.warn(EventSecretImmutable, live.Name, "Secret %s is immutable: delete it, so that it can be made anew", live.Name)
 		return fmt.Errorf("Secret %s is immutable", live.Name) //nolint:staticcheck // It begins with a kind.
 	}
 	s := live.DeepCopy()
@@ -286,17 +383,16 @@ func (r *Rotator) write(ctx context.Context, live *corev1.Secret, data map[strin
 		s.Labels = map[string]string{}
 	}
 	s.Labels[labelManagedBy] = managedBy
-	_, err := r.env.Kube.CoreV1().Secrets(s.Namespace).Update(ctx, s, metav1.UpdateOptions{FieldManager: fieldManager})
+	err := r.api.updateSecret(ctx, s)
 	r.countWrite(s.Name, err)
 	if apierrors.IsConflict(err) {
 		// Somebody was faster. What was made for this write is thrown away.
 		return kube.Passing(err)
 	}
 	if err != nil {
-		r.warn(EventPublishFailed, "writing Secret %s: %v", s.Name, err)
-		return fmt.Errorf("writing Secret %s: %w", s.Name, err)
+		r.warn(EventPublishFailed, s.Name, "%v", err)
 	}
-	return nil
+	return err
 }
 
 func (r *Rotator) countWrite(secret string, err error) {
@@ -307,17 +403,4 @@ func (r *Rotator) countWrite(secret string, err error) {
 		result = "error"
 	}
 	r.metrics.secretWrites.WithLabelValues(secret, result).Inc()
-}
-
-// subject is what events are about: the serving Secret, in our own namespace.
-func (r *Rotator) subject() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: r.options.Namespace, Name: r.options.TLSSecret}
-}
-
-func (r *Rotator) normal(reason, format string, args ...any) {
-	r.env.Recorder.Eventf(r.subject(), corev1.EventTypeNormal, reason, format, args...)
-}
-
-func (r *Rotator) warn(reason, format string, args ...any) {
-	r.env.Recorder.Eventf(r.subject(), corev1.EventTypeWarning, reason, format, args...)
 }

@@ -53,7 +53,9 @@ func (r *Rotator) watch() error {
 	}
 	var errs []error
 	for _, w := range r.watched {
-		if w.kind != "Secret" {
+		if w.kind == "Secret" {
+			r.secrets[w.name] = w.informer.GetStore()
+		} else {
 			r.targets = append(r.targets, &target{w.kind, w.name, w.informer.GetStore()})
 		}
 		_, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -120,14 +122,9 @@ func (r *Rotator) Start(ctx context.Context) error {
 const startPatience = time.Second
 
 func (r *Rotator) cachedSecret(name string) *corev1.Secret {
-	for _, w := range r.watched {
-		if w.kind != "Secret" || w.name != name {
-			continue
-		}
-		item, exists, err := w.informer.GetStore().GetByKey(r.options.Namespace + "/" + name)
-		if s, ok := item.(*corev1.Secret); err == nil && exists && ok {
-			return s
-		}
+	item, exists, err := r.secrets[name].GetByKey(r.options.Namespace + "/" + name)
+	if s, ok := item.(*corev1.Secret); err == nil && exists && ok {
+		return s
 	}
 	return nil
 }
@@ -141,41 +138,28 @@ type observedTarget struct {
 	object  metav1.Object
 }
 
-// remembered is what is known of a target from one pass to the next.
-type remembered struct {
-	contest contest
-	// patched is our last write, as the API server answered it, until the cache shows as much.
-	patched metav1.Object
-	// trusted is since when each certificate was seen in all entries.
-	trusted map[string]time.Time
-	// published is the bundle that it was last seen to hold in full.
-	published []Certificate
-	failures  int
-	notBefore time.Time
-	told      TargetState
-	failed    bool
-}
-
 // read reads all targets.
-func (r *Rotator) read(now time.Time) []observedTarget {
+func (r *Rotator) read(steady time.Time) []observedTarget {
 	out := make([]observedTarget, len(r.targets))
+	parsed := map[string][]Certificate{}
 	for i, t := range r.targets {
 		id := t.kind + "/" + t.name
 		m := r.memory[id]
 		if m == nil {
-			m = &remembered{trusted: map[string]time.Time{}}
+			m = &remembered{}
 			r.memory[id] = m
 		}
-		out[i] = r.readTarget(t, m, now)
+		out[i] = r.readTarget(t, m, steady, parsed)
 	}
 	return out
 }
 
-func (r *Rotator) readTarget(t *target, m *remembered, now time.Time) observedTarget {
+func (r *Rotator) readTarget(t *target, m *remembered, steady time.Time, parsed map[string][]Certificate) observedTarget {
 	o := observedTarget{Target: Target{Kind: t.kind, Name: t.name, NotBefore: m.notBefore}, target: t, memory: m, reading: reading{state: Absent}}
 	item, exists, err := t.store.GetByKey(t.name)
 	if err != nil || !exists {
-		m.patched, m.trusted = nil, map[string]time.Time{}
+		m.vanish(steady)
+		o.Lost = m.lost
 		return o
 	}
 	object, ok := item.(metav1.Object)
@@ -201,29 +185,10 @@ func (r *Rotator) readTarget(t *target, m *remembered, now time.Time) observedTa
 			}
 		}
 	}
-	o.Managed, o.Bundles = len(o.reading.entries) > 0, o.reading.bundles()
-	m.trusted = stillTrusted(o.Bundles, m.trusted, now)
-	o.TrustedSince = m.trusted
+	o.Managed, o.Bundles = len(o.reading.entries) > 0, o.reading.bundles(parsed)
+	m.see(o.Bundles, steady)
+	o.TrustedSince, o.Lost = m.trusted, m.lost
 	return o
-}
-
-// stillTrusted notes since when each certificate is in all of the bundles.
-func stillTrusted(bundles [][]Certificate, before map[string]time.Time, now time.Time) map[string]time.Time {
-	trusted := map[string]time.Time{}
-	if len(bundles) == 0 {
-		return trusted
-	}
-	for _, c := range bundles[0] {
-		everywhere := !slices.ContainsFunc(bundles, func(b []Certificate) bool { return !slices.ContainsFunc(b, c.Is) })
-		if !everywhere {
-			continue
-		}
-		trusted[c.Fingerprint()] = now
-		if at, ok := before[c.Fingerprint()]; ok {
-			trusted[c.Fingerprint()] = at
-		}
-	}
-	return trusted
 }
 
 // isOlder says whether a cached object is from before another state of it.

@@ -49,7 +49,7 @@ type serving struct {
 
 func serve(t *testing.T, edit func(*Options)) *serving {
 	t.Helper()
-	issuer, err := certs.NewAuthority(rand.Reader, time.Now(), time.Hour)
+	issuer, err := certs.NewAuthority(rand.Reader, time.Now(), time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	s := &serving{T: t, kube: fake.NewClientset(), registry: prometheus.NewRegistry(), issuer: issuer, ended: make(chan struct{})}
 	o := DefaultOptions()
@@ -225,7 +225,7 @@ func writeVolume(t *testing.T, dir string, s *corev1.Secret) {
 }
 
 func TestScenario009_FilesAreReadAgain(t *testing.T) {
-	issuer, err := certs.NewAuthority(rand.Reader, time.Now(), time.Hour)
+	issuer, err := certs.NewAuthority(rand.Reader, time.Now(), time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	dir := t.TempDir()
 	fakeClock := clocktesting.NewFakeClock(time.Now())

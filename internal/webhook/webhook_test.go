@@ -135,7 +135,7 @@ func TestScenario61AnAnswerThatComesTooLateIsNone(t *testing.T) {
 
 func secret(t *testing.T, issuer *certs.Pair, host string, now time.Time, validity time.Duration, version string) *corev1.Secret {
 	t.Helper()
-	pair, err := certs.Issue(rand.Reader, issuer, []string{host}, now, validity)
+	pair, err := certs.Issue(rand.Reader, issuer, []string{host}, now, now.Add(validity))
 	require.NoError(t, err)
 	data, err := (&certs.Serving{Pair: pair, Issuer: &issuer.Certificate}).Encode()
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestScenarios1To8WhichPairIsServed(t *testing.T) {
 	require.ErrorIs(t, err, errNoCertificate)
 	require.False(t, k.IsGood())
 
-	issuer, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
+	issuer, err := certs.NewAuthority(rand.Reader, now, now.Add(1000*time.Hour))
 	require.NoError(t, err)
 	good := secret(t, issuer, host, now, 10*time.Hour, "1")
 	err, news := k.Load(offerOf(good))
@@ -163,7 +163,7 @@ func TestScenarios1To8WhichPairIsServed(t *testing.T) {
 	_, news = k.Load(offerOf(good))
 	require.False(t, news)
 
-	other, err := certs.NewAuthority(rand.Reader, now, 1000*time.Hour)
+	other, err := certs.NewAuthority(rand.Reader, now, now.Add(1000*time.Hour))
 	require.NoError(t, err)
 	garbage := good.DeepCopy()
 	garbage.ResourceVersion, garbage.Data["tls.crt"] = "2", []byte("0123456789")

@@ -1,0 +1,159 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/internal/app"
+)
+
+// Bundle prints what every caBundle is to hold.
+func (o *Options) Bundle(ctx context.Context, env *app.Env, out io.Writer) error {
+	r, err := o.glance(env)
+	if err != nil {
+		return err
+	}
+	ca, err := r.api.secret(ctx, o.CASecret)
+	switch {
+	case err != nil:
+		return err
+	case ca == nil || len(ca.Data[KeyBundle]) == 0:
+		return fmt.Errorf("Secret %s/%s holds no bundle yet", o.Namespace, o.CASecret) //nolint:staticcheck // It begins with a kind.
+	}
+	if _, err := out.Write(ca.Data[KeyBundle]); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}
+
+// Status prints how everything stands. The error says what is amiss: a target without the bundle, or something that is due.
+func (o *Options) Status(ctx context.Context, env *app.Env, out io.Writer) error {
+	r, err := o.glance(env)
+	if err != nil {
+		return err
+	}
+	ca, err := r.api.secret(ctx, o.CASecret)
+	if err != nil {
+		return err
+	}
+	tls, err := r.api.secret(ctx, o.TLSSecret)
+	if err != nil {
+		return err
+	}
+	if err := r.glanceAtTargets(ctx); err != nil {
+		return err
+	}
+	clocks := r.clocks()
+	p, err := r.plan(ca, tls, r.read(clocks.Steady), clocks)
+	if err != nil {
+		return err
+	}
+	return r.print(p, out)
+}
+
+// glance is a rotator that reads once and tells nobody.
+func (o *Options) glance(env *app.Env) (*Rotator, error) {
+	if env.Namespace != "" {
+		o.Namespace = env.Namespace
+	}
+	silent := *env
+	silent.Recorder = silence{}
+	return o.build(&silent)
+}
+
+// silence records no event.
+type silence struct{}
+
+func (silence) Event(runtime.Object, string, string, string)                                      {}
+func (silence) Eventf(runtime.Object, string, string, string, ...any)                             {}
+func (silence) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}
+
+// glanceAtTargets reads each target as it is now.
+func (r *Rotator) glanceAtTargets(ctx context.Context) error {
+	hooks, crds := r.env.Kube.AdmissionregistrationV1(), r.env.Extensions.ApiextensionsV1().CustomResourceDefinitions()
+	get := metav1.GetOptions{}
+	var errs []error
+	for _, name := range r.options.Mutating {
+		object, err := hooks.MutatingWebhookConfigurations().Get(ctx, name, get)
+		errs = append(errs, r.keep(KindMutating, name, object, err))
+	}
+	for _, name := range r.options.Validating {
+		object, err := hooks.ValidatingWebhookConfigurations().Get(ctx, name, get)
+		errs = append(errs, r.keep(KindValidating, name, object, err))
+	}
+	for _, name := range r.options.CRDs {
+		object, err := crds.Get(ctx, name, get)
+		errs = append(errs, r.keep(KindCRD, name, object, err))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Rotator) keep(kind, name string, object metav1.Object, err error) error {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	switch {
+	case err == nil:
+		err = store.Add(object)
+	case apierrors.IsNotFound(err):
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", kind, name, err)
+	}
+	r.targets = append(r.targets, &target{kind, name, store})
+	return nil
+}
+
+func (r *Rotator) print(p pass, out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) {
+		// A writer that fails says so when it is flushed.
+		_, _ = fmt.Fprintf(w, format+"\n", args...)
+	}
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	a := p.Observed.Authorities
+	line("CERTIFICATE\tNAME\tUNTIL\tNOTE")
+	authority := func(what string, c *Pair, note string) {
+		if c == nil {
+			line("%s\t-\t-\tcannot be used", what)
+			return
+		}
+		line("%s\t%s\t%s\t%s", what, c.Subject.CommonName, at(c.NotAfter), note)
+	}
+	authority("current", a.Current, "signing since "+at(a.SigningSince))
+	authority("next", a.Next, "signs from "+at(a.SigningSince.Add(r.settings.SigningPeriod)))
+	for _, c := range a.Previous {
+		line("previous\t%s\t%s\tsigned until %s", c.Subject.CommonName, at(c.NotAfter), at(c.SignedUntil))
+	}
+	if s := p.Observed.Serving.Pair; s == nil {
+		line("serving\t-\t-\tcannot be used")
+	} else {
+		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Certificate.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
+	}
+	line("\nTARGET\tNAME\tSTATE\t")
+	var amiss []error
+	bundle := p.wanted()
+	for i := range p.readings {
+		t := &p.readings[i]
+		state := t.stateOf(bundle)
+		line("%s\t%s\t%s\t", t.Kind, t.Name, state)
+		if t.Managed && state != Published {
+			amiss = append(amiss, fmt.Errorf("%s %s does not hold the bundle", t.Kind, t.Name))
+		}
+	}
+	if p.CreateSecret || p.Decision.Authorities != nil || p.Decision.Serving != nil {
+		amiss = append(amiss, fmt.Errorf("due now: %s", p.Reason))
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return errors.Join(amiss...)
+}
