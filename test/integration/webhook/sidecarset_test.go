@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-k8s/flotilla/test/harness"
@@ -35,6 +36,15 @@ func (l *lab) sidecarSet(version, name string, container, more map[string]any) *
 	return object("SidecarSet", version, name, spec)
 }
 
+// speaks waits until an object of the older version is understood: its CRD gets the authority at another moment than others.
+func (l *lab) speaks(resource string, o *unstructured.Unstructured) {
+	l.Helper()
+	harness.Eventually(l, "conversion of "+resource, harness.Patience, func(ctx context.Context) error {
+		_, err := l.of(resource, "v1alpha1").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+}
+
 // causes are the fields of a refusal.
 func causes(t *testing.T, err error) []string {
 	t.Helper()
@@ -53,6 +63,7 @@ func TestSidecarSetAdmissionOnARealServer(t *testing.T) {
 	l := newLab(t)
 	l.admit()
 	alpha, beta := l.of("sidecarsets", "v1alpha1"), l.of("sidecarsets", "v1beta1")
+	l.speaks("sidecarsets", l.sidecarSet("v1alpha1", "probe", nil, nil))
 
 	t.Run("Scenario001_defaults and hashes reach both versions", func(t *testing.T) {
 		a, err := alpha.Create(t.Context(), l.sidecarSet("v1alpha1", "old", map[string]any{"futureField": true}, map[string]any{"namespace": "elsewhere"}), metav1.CreateOptions{})
@@ -127,7 +138,7 @@ func pinned(t *testing.T, l *lab) {
 	require.NoError(t, err)
 	revisions := cluster.Kube.AppsV1().ControllerRevisions(system)
 	for _, owner := range []string{"pins", "others"} {
-		r := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: owner + "-1", Labels: map[string]string{"kruise.io/sidecarset-name": owner}}, Revision: 1}
+		r := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: owner + "-1", Labels: map[string]string{"kruise.io/sidecarset-name": owner}}, Revision: 1, Data: runtime.RawExtension{Raw: []byte("{}")}}
 		_, err := revisions.Create(t.Context(), r, metav1.CreateOptions{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = revisions.Delete(context.Background(), owner+"-1", metav1.DeleteOptions{}) })
