@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -87,13 +86,23 @@ func trim(o any) (any, error) {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: crd.Name, UID: crd.UID, ResourceVersion: crd.ResourceVersion, Generation: crd.Generation, Annotations: crd.Annotations,
-			ManagedFields: slices.DeleteFunc(crd.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-				return m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), "f:caBundle")
-			}),
+			ManagedFields: managers(crd.ManagedFields),
 		},
 		Spec:   apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion},
 		Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: crd.Status.Conditions, StoredVersions: crd.Status.StoredVersions},
 	}, nil
+}
+
+// managers keeps who wrote when, and what only where it is about a caBundle.
+func managers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	out := make([]metav1.ManagedFieldsEntry, len(fields))
+	for i, m := range fields {
+		out[i] = metav1.ManagedFieldsEntry{Manager: m.Manager, Time: m.Time}
+		if m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), "f:caBundle") {
+			out[i].FieldsV1 = m.FieldsV1
+		}
+	}
+	return out
 }
 
 // Start fills the caches of the Secrets. Those of targets may fill later: a resource that cannot be watched holds up no

@@ -2,8 +2,11 @@ package certs
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flotilla-k8s/flotilla/internal/certs"
 	"github.com/flotilla-k8s/flotilla/test/harness"
 )
 
@@ -107,14 +111,17 @@ func TestScenario037_AToolThatResetsACRDIsNamed(t *testing.T) {
 	l.start(oneCRD)
 	repaired := func(ctx context.Context) error { return l.published(ctx, 2) }
 	harness.Eventually(t, "publishing", harness.Patience, repaired)
+	other, err := certs.NewAuthority(rand.Reader, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	reset := fmt.Appendf(nil, `[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":%q}]`, base64.StdEncoding.EncodeToString(other.PEM()))
 	wipe := func() {
 		_, err := l.crds.ApiextensionsV1().CustomResourceDefinitions().Patch(t.Context(), clonesets, types.JSONPatchType,
-			[]byte(`[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":""}]`), metav1.PatchOptions{FieldManager: "gitops-tool"})
+			reset, metav1.PatchOptions{FieldManager: "gitops-tool"})
 		require.NoError(t, err)
 	}
 	for range 3 {
 		wipe()
-		harness.Eventually(t, "a repair at once", 8*time.Second, repaired)
+		harness.Eventually(t, "a repair", harness.Patience, repaired)
 	}
 	harness.Eventually(t, "the event", harness.Patience, func(ctx context.Context) error {
 		events, err := cluster.Kube.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=CABundleContested"})
