@@ -39,8 +39,11 @@ func run(ctx context.Context, dir string, nodes int) error {
 	if err != nil {
 		return err
 	}
-	step("cloneset-controller, as a local process under its own ServiceAccount")
-	if err := startController(ctx, cluster); err != nil {
+	step("cloneset-controller, webhook-server and the cert-rotator, as local processes, each under its own ServiceAccount")
+	if err := startWebhooks(ctx, cluster); err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	if err := start(ctx, cluster, "cloneset-controller", "--leader-elect=false", "--health-probe-bind-address=0"); err != nil {
 		return err
 	}
 	d := &demo{cluster: cluster, screen: newScreen(os.Stdout)}
@@ -65,15 +68,15 @@ and when you are done:  make cluster-down
 	return nil
 }
 
-// startController replaces a controller that an earlier demo left, so that the one just built is shown.
-func startController(ctx context.Context, cluster *localcluster.Cluster) error {
-	const component = "cloneset-controller"
+// start replaces a process that an earlier demo left, so that the one just built is shown.
+func start(ctx context.Context, cluster *localcluster.Cluster, component string, args ...string) error {
 	kubeconfig, err := cluster.KubeconfigFor(ctx, component, cluster.Dir)
 	if err != nil {
 		return err
 	}
-	return cluster.StartDetached(component,
-		"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address=0")
+	return cluster.StartDetached(component, append([]string{
+		"--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--pprof-bind-address=0",
+	}, args...)...)
 }
 
 func step(format string, args ...any) {

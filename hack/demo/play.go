@@ -43,6 +43,10 @@ func (d *demo) play(ctx context.Context) (seen []string, err error) {
 		{"10 replicas come up", d.create},
 		{"a new image rolls in place, 2 Pods at a time", d.rollInPlace},
 		{"a partition of 80% holds a canary at 2 of 10", d.canary},
+		{"both versions of the API speak of the same objects", d.bothVersions},
+		{"a refusal names its field", d.refusal},
+		{"a caBundle that somebody wipes comes back", d.repair},
+		{"certificates are replaced while requests run", d.rotate},
 	}
 	for _, act := range acts {
 		step("%s", act.promise)
