@@ -25,7 +25,10 @@ func (p *planner) revoke() error {
 		if !p.issuedAt((*c).Certificate).Before(p.RevokeBefore) {
 			continue
 		}
-		a.retire((*c).Certificate, p.Clocks)
+		// A successor has signed nothing: where there is no room, it is the first to go.
+		if c == &a.Current || len(a.Previous)+4 <= maxBundle {
+			a.retire((*c).Certificate, p.Clocks)
+		}
 		fresh, err := p.newAuthority()
 		if err != nil {
 			return err
