@@ -67,18 +67,8 @@ func (o *Options) Check() error {
 	return err
 }
 
-// settings checks the flags and completes the names of the certificate.
-func (o *Options) settings() (Settings, error) {
-	s := o.Settings
-	var errs []error
-	wrong := func(flag, value, allowed string) {
-		errs = append(errs, fmt.Errorf("--%s is %q: must be %s", flag, value, allowed))
-	}
-	for flag, value := range map[string]string{"namespace": o.Namespace, "service": o.Service} {
-		if len(validation.IsDNS1123Label(value)) > 0 {
-			wrong(flag, value, "a DNS label")
-		}
-	}
+// checkSecrets checks what Secrets are used, and how.
+func (o *Options) checkSecrets(wrong func(flag, value, allowed string)) {
 	for flag, value := range map[string]string{"ca-secret": o.CASecret, "tls-secret": o.TLSSecret} {
 		if len(validation.IsDNS1123Subdomain(value)) > 0 {
 			wrong(flag, value, "the name of a Secret")
@@ -95,6 +85,21 @@ func (o *Options) settings() (Settings, error) {
 	}
 	if o.CASecret == o.TLSSecret && o.Mode == ModeManage {
 		wrong("tls-secret", o.TLSSecret, "another Secret than --ca-secret: who serves must not read the authorities' keys")
+	}
+}
+
+// settings checks the flags and completes the names of the certificate.
+func (o *Options) settings() (Settings, error) {
+	s := o.Settings
+	var errs []error
+	wrong := func(flag, value, allowed string) {
+		errs = append(errs, fmt.Errorf("--%s is %q: must be %s", flag, value, allowed))
+	}
+	o.checkSecrets(wrong)
+	for flag, value := range map[string]string{"namespace": o.Namespace, "service": o.Service} {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			wrong(flag, value, "a DNS label")
+		}
 	}
 	for _, name := range o.ExtraSANs {
 		if net.ParseIP(name) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsWildcardDNS1123Subdomain(name)) > 0 {

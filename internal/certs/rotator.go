@@ -163,7 +163,18 @@ func (r *Rotator) sync(ctx context.Context, _ cache.ObjectName) (time.Duration, 
 		}
 	}
 	r.export(p)
-	return r.wait(p.Decision, clocks.Now), nil
+	return min(r.wait(p.Decision, clocks.Now), r.retry(p)), nil
+}
+
+// retry is when to try those targets again whose patches of this pass did not go through. The decision was made before.
+func (r *Rotator) retry(p pass) time.Duration {
+	wait, now := r.lookEvery, r.steady()
+	for _, i := range p.Patch {
+		if m := p.readings[i].memory; !m.notBefore.IsZero() {
+			wait = min(wait, max(time.Millisecond, m.notBefore.Sub(now)))
+		}
+	}
+	return wait
 }
 
 func (d *Decision) isIdle() bool {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 )
 
 // scene is a simulated cluster in which one scenario is played. A call that fails without need fails the test at its end.
@@ -218,6 +219,19 @@ func TestScenario027To029_ResetsAreRepairedByOnePatch(t *testing.T) {
 		require.Len(t, s.bundle(s.hooks), 2, name)
 		require.Len(t, s.events[EventCABundleRepaired], 1, name)
 	}
+}
+
+// A patch that is refused is tried again after a second, not when something else is due.
+func TestARefusedPatchIsTriedAgainSoon(t *testing.T) {
+	s := published(t)
+	s.hooks.denied = true
+	s.wipe(s.hooks, "")
+	s.now = s.now.Add(100 * time.Millisecond)
+	s.acting = s.rotators[0]
+	wait, err := s.rotators[0].sync(t.Context(), cache.ObjectName{})
+	require.NoError(t, err)
+	require.Len(t, s.events[EventPublishFailed], 1)
+	require.LessOrEqual(t, wait, firstPatchRetry)
 }
 
 func TestScenario034And036_OtherPeoplesHooksAreTheirs(t *testing.T) {

@@ -379,10 +379,9 @@ func (a *applying) create(ctx context.Context) (int, error) {
 		a.normal(EventSuccessfulCreate, "created Pod %s", name)
 		return nil
 	})
-	switch {
-	case err == nil:
+	if err == nil {
 		a.backoff.Succeeded(a.s.Set.UID, partCreate)
-	default:
+	} else {
 		a.plan.look(a.putOff(partCreate, err))
 	}
 	return created, err

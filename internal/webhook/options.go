@@ -71,6 +71,22 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "how long requests that are under way have after that")
 }
 
+// checkPair checks where the serving pair comes from.
+func (o *Options) checkPair() []error {
+	var errs []error
+	namespace, name, found := strings.Cut(o.TLSSecret, "/")
+	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		errs = append(errs, fmt.Errorf("--tls-secret is %q: must be namespace/name", o.TLSSecret))
+	}
+	switch {
+	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
+		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file: must be given both or neither"))
+	case o.TLSCertFile != "" && o.TLSSecret != defaultSecret:
+		errs = append(errs, errors.New("--tls-secret and --tls-cert-file: only one of them may be given"))
+	}
+	return errs
+}
+
 // Check says what is wrong with the flags.
 func (o *Options) Check() error {
 	var errs []error
@@ -80,16 +96,7 @@ func (o *Options) Check() error {
 	if _, _, err := net.SplitHostPort(o.BindAddress); err != nil {
 		wrong("bind-address", o.BindAddress, "host:port or :port")
 	}
-	namespace, name, found := strings.Cut(o.TLSSecret, "/")
-	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		wrong("tls-secret", o.TLSSecret, "namespace/name")
-	}
-	switch {
-	case (o.TLSCertFile == "") != (o.TLSKeyFile == ""):
-		errs = append(errs, errors.New("--tls-cert-file and --tls-key-file: must be given both or neither"))
-	case o.TLSCertFile != "" && o.TLSSecret != defaultSecret:
-		errs = append(errs, errors.New("--tls-secret and --tls-cert-file: only one of them may be given"))
-	}
+	errs = append(errs, o.checkPair()...)
 	for flag, value := range map[string]string{"service-name": o.ServiceName, "service-namespace": o.ServiceNamespace, "history-namespace": o.HistoryNamespace} {
 		if len(validation.IsDNS1123Label(value)) > 0 {
 			wrong(flag, value, "a DNS label")

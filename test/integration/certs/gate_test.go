@@ -51,10 +51,10 @@ func newGate(t *testing.T) *gate {
 		g.asked(r)
 		forward.ServeHTTP(w, r)
 	}))
-	g.Server.EnableHTTP2 = true
-	g.Server.StartTLS()
+	g.EnableHTTP2 = true
+	g.StartTLS()
 	t.Cleanup(func() {
-		g.Server.CloseClientConnections()
+		g.CloseClientConnections()
 		g.Server.Close()
 	})
 	return g
@@ -94,7 +94,7 @@ func (g *gate) shut(closed bool) {
 	g.closed = closed
 	g.mu.Unlock()
 	if closed {
-		g.Server.CloseClientConnections()
+		g.CloseClientConnections()
 	}
 }
 

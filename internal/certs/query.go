@@ -136,7 +136,7 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 	if s := p.Observed.Serving.Pair; s == nil {
 		line("serving\t-\t-\tcannot be used")
 	} else {
-		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Certificate.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
+		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
 	}
 	line("\nTARGET\tNAME\tSTATE\t")
 	var amiss []error
