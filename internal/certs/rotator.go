@@ -364,7 +364,7 @@ func (r *Rotator) writeServing(ctx context.Context, p pass) error {
 		"certs.flotilla-k8s.io/not-before": leaf.NotBefore.UTC().Format(time.RFC3339),
 		"certs.flotilla-k8s.io/not-after":  leaf.NotAfter.UTC().Format(time.RFC3339),
 		"certs.flotilla-k8s.io/serial":     leaf.SerialNumber.Text(16),
-		"certs.flotilla-k8s.io/issuer":     leaf.Certificate.Issuer.CommonName,
+		"certs.flotilla-k8s.io/issuer":     leaf.Issuer.CommonName,
 	})
 	if err != nil {
 		return err
