@@ -38,7 +38,8 @@ func (c *connection) wrap(next http.RoundTripper) http.RoundTripper {
 		switch {
 		case err == nil:
 			c.back()
-		case r.Context().Err() == nil && kube.IsLost(err):
+		case r.Context().Err() == nil:
+			// Whatever went wrong, it was no answer.
 			c.lost(r.URL.Host, err)
 		}
 		return response, err

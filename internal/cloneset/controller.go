@@ -107,11 +107,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 		return 0, nil
 	}
 	if err := c.gate.Settle(ctx, cached.UID); err != nil {
-		c.metrics.syncs.WithLabelValues("error").Inc()
+		c.metrics.syncs.WithLabelValues(resultError).Inc()
 		return 0, err
 	}
 	if !c.gate.Open(cached.UID) {
-		c.metrics.syncs.WithLabelValues("waiting").Inc()
+		c.metrics.syncs.WithLabelValues(resultWaiting).Inc()
 		return 0, kube.Waiting(gateDelay)
 	}
 	start := c.env.Clock.Now()
@@ -120,13 +120,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	c.forgetIfGone(key, cached.UID)
 	switch {
 	case err != nil && isPassing(err):
-		c.metrics.syncs.WithLabelValues("overtaken").Inc()
+		c.metrics.syncs.WithLabelValues(resultOvertaken).Inc()
 	case err != nil:
-		c.metrics.syncs.WithLabelValues("error").Inc()
+		c.metrics.syncs.WithLabelValues(resultError).Inc()
 	case again == stalled:
-		c.metrics.syncs.WithLabelValues("stalled").Inc()
+		c.metrics.syncs.WithLabelValues(resultStalled).Inc()
 	default:
-		c.metrics.syncs.WithLabelValues("ok").Inc()
+		c.metrics.syncs.WithLabelValues(resultOK).Inc()
 	}
 	return max(again, 0), err
 }

@@ -13,6 +13,15 @@ const (
 	metricsSubsystem = "cloneset"
 )
 
+// Results of a sync.
+const (
+	resultOK        = "ok"
+	resultWaiting   = "waiting"
+	resultStalled   = "stalled"
+	resultOvertaken = "overtaken"
+	resultError     = "error"
+)
+
 type metrics struct {
 	created, deleted, updatedInPlace prometheus.Counter
 	syncs, writes                    *prometheus.CounterVec
@@ -40,6 +49,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help:    "How long a sync took, its writes included. Syncs that only waited for caches are left out.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}),
+	}
+	// A result that has not occurred yet is 0, and not missing.
+	for _, result := range []string{resultOK, resultWaiting, resultStalled, resultOvertaken, resultError} {
+		m.syncs.WithLabelValues(result)
 	}
 	r.MustRegister(m.created, m.deleted, m.updatedInPlace, m.syncs, m.writes, m.duration)
 	return m
