@@ -11,11 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -231,18 +229,10 @@ func TestScenario041_046_TheClusterMigrates(t *testing.T) {
 func TestScenario042_ACRDThatChangesMeanwhileIsMigratedAnew(t *testing.T) {
 	l := newLab(t)
 	l.storeAsBefore(stored)
-	orders, err := cluster.Kube.StoragemigrationV1().StorageVersionMigrations().Watch(t.Context(), metav1.ListOptions{})
+	before, _, err := l.versions(t.Context())
 	require.NoError(t, err)
-	defer orders.Stop()
-	p := l.migrate("--method=cluster")
-	harness.Eventually(t, "the cluster's beginning", harness.Patience, func(context.Context) error {
-		for e := range orders.ResultChan() {
-			if s, ok := e.Object.(*storagemigrationv1.StorageVersionMigration); ok && meta.IsStatusConditionTrue(s.Status.Conditions, string(storagemigrationv1.MigrationRunning)) {
-				return nil
-			}
-		}
-		return errors.New("the watch ended")
-	})
+	p := l.migrate("--method=rewrite", "--writes-per-second=100")
+	l.writtenSince(before, 20)
 	require.NoError(t, l.patchCRD(t.Context(), "clonesets", `[{"op":"add","path":"/spec/versions/0/deprecationWarning","value":"speak v1beta1"},{"op":"add","path":"/spec/versions/0/deprecated","value":true}]`))
 	t.Cleanup(func() {
 		_ = l.patchCRD(context.Background(), "clonesets", `[{"op":"remove","path":"/spec/versions/0/deprecationWarning"},{"op":"remove","path":"/spec/versions/0/deprecated"}]`)
