@@ -55,7 +55,7 @@ func newGate(t *testing.T) *gate {
 	g.StartTLS()
 	t.Cleanup(func() {
 		g.CloseClientConnections()
-		g.Server.Close()
+		g.Close()
 	})
 	return g
 }
