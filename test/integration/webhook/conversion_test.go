@@ -81,24 +81,27 @@ func (l *lab) convertAt(url string) {
 	}
 }
 
+// isReady asks a process whether it is ready.
+func isReady(ctx context.Context, health string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
 // isReady waits until the server has its pair and v1alpha1 can be read.
 func (l *lab) isReady() {
 	l.Helper()
-	harness.Eventually(l, "readiness", harness.Patience, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.health+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
-		}
-		return nil
-	})
+	harness.Eventually(l, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, l.health) })
 	for _, kind := range kinds() {
 		harness.Eventually(l, kind+" in v1alpha1", harness.Patience, func(ctx context.Context) error {
 			_, err := l.of(kind, "v1alpha1").List(ctx, metav1.ListOptions{})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -209,21 +208,7 @@ func TestScenario041_046_TheClusterMigrates(t *testing.T) {
 	// Controllers start although nobody converts.
 	health := freeAddress(t)
 	cluster.StartController(t, "cloneset-controller", l.namespace, "--health-probe-bind-address="+health)
-	harness.Eventually(t, "readiness of the controller", harness.Patience, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
-		}
-		return nil
-	})
+	harness.Eventually(t, "readiness of the controller", harness.Patience, func(ctx context.Context) error { return isReady(ctx, health) })
 }
 
 func TestScenario042_ACRDThatChangesMeanwhileIsMigratedAnew(t *testing.T) {
