@@ -97,7 +97,8 @@ func run(command *cobra.Command, args []string) int {
 		return 0
 	}
 	// One line, whatever the error looks like.
-	text := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), errUsage.Error()+": ")), " ")
+	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUsage.Error()+": "), "\n", "; ")
+	text = strings.Join(strings.Fields(text), " ")
 	if errors.Is(err, errUsage) {
 		fmt.Fprintf(os.Stderr, "%s: %s (--help lists the flags)\n", command.Name(), text)
 		return exitUsage
@@ -139,6 +140,16 @@ func check(options *Options, own func() error) error {
 	return nil
 }
 
+func subcommands(command *cobra.Command) []string {
+	var names []string
+	for _, c := range command.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
 // bareCommand has no flags yet.
 func bareCommand(name, short string, valid func() error, run func(context.Context, io.Writer) error) *cobra.Command {
 	command := &cobra.Command{
@@ -147,11 +158,15 @@ func bareCommand(name, short string, valid func() error, run func(context.Contex
 		Version:       fmt.Sprintf("%s %s", version.Get().GitVersion, version.Get().GoVersion),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%w: unexpected argument %q: only flags are allowed", errUsage, args[0])
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			allowed := "only flags are"
+			if names := subcommands(command); len(names) > 0 {
+				allowed = "flags and " + strings.Join(names, ", ") + " are"
+			}
+			return fmt.Errorf("%w: unexpected argument %q: %s allowed", errUsage, args[0], allowed)
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := valid(); err != nil {

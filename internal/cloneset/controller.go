@@ -163,6 +163,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 		return 0, nil
 	}
 	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
+		if isPassing(err) {
+			return 0, kube.Passing(err)
+		}
 		return 0, errors.Join(err, c.reportNoRevision(ctx, set, err, now))
 	}
 	c.tellPreDownload(set)
@@ -214,11 +217,8 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector 
 	return stalled, c.writeStatus(ctx, set, status)
 }
 
-// reportNoRevision tells why there is no revision to work with, unless that passes by itself.
+// reportNoRevision tells why there is no revision to work with.
 func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet, problem error, now time.Time) error {
-	if isPassing(problem) {
-		return nil
-	}
 	old := conditions{list: set.Status.Conditions}
 	if !old.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonNoRevision) {
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, ReasonNoRevision, firstLine(problem))
