@@ -114,6 +114,11 @@ func canonical(obj Tree) Tree {
 			if _, ok := p.parse(text(child(obj, "metadata", "annotations"), p.annotation)); ok {
 				setAnnotation(obj, p.annotation, "")
 			}
+			if _, given := p.format(child(obj, "spec", "updateStrategy", "rollingUpdate", inPlace)[p.member]); given {
+				// What would hold the annotation, which repeats the member, need not be the same either.
+				dropEmpty(child(obj, "metadata"), "annotations")
+				dropEmpty(obj, "metadata")
+			}
 		}
 		return obj
 	}
