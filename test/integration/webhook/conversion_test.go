@@ -230,6 +230,8 @@ func TestScenario038_WithoutTheWebhookTheStoredVersionWorks(t *testing.T) {
 // authority are replaced.
 func TestNoCallFailsWhileCertificatesRotate(t *testing.T) {
 	l := newLab(t)
+	// A list of nothing converts nothing: only an object shows that the API server trusts the server.
+	l.speaks("clonesets", cloneSet("v1alpha1", nil))
 	_, err := l.of("clonesets", "v1beta1").Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
 	require.NoError(t, err)
 	var calls, failed atomic.Int64
