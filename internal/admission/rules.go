@@ -7,10 +7,13 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+	"github.com/flotilla-k8s/flotilla/apis/apps/defaults"
 )
 
 // Rules are what a kind's package says, in terms of its v1beta1 type. In all of them old is nil on CREATE, and where the
@@ -21,10 +24,40 @@ type Rules[T any] struct {
 	Default func(old, object *T)
 	// Validate returns what is wrong, and warnings.
 	Validate func(ctx context.Context, old, object *T, r Request) (field.ErrorList, []string)
+	// Parts are what spec.template makes Pods of; nil: the kind has no such template. Unless an update leaves them alone they
+	// are filled in after Default, and Templates judges them after Validate has found nothing.
+	Parts     func(object *T) Parts
+	Templates *Templates
 	// AlphaField is a field's name in v1alpha1; nil: the same.
 	AlphaField func(string) string
 	// Ready says why nothing can be decided yet; nil: always.
 	Ready func() error
+}
+
+// Parts are what Pods are made of.
+type Parts struct {
+	Pods   *corev1.PodTemplateSpec
+	Claims []corev1.PersistentVolumeClaim
+}
+
+// parts are those of an object that may be nil, or of a kind that has none.
+func (r Rules[T]) parts(object *T) Parts {
+	if object == nil || r.Parts == nil {
+		return Parts{}
+	}
+	return r.Parts(object)
+}
+
+// setDefaults fills in what the update changes: defaults that a new release brings must not start a rollout.
+func (p Parts) setDefaults(old Parts) {
+	if old.Pods == nil || !equality.Semantic.DeepEqual(old.Pods, p.Pods) {
+		defaults.SetPodTemplate(p.Pods)
+	}
+	if old.Pods == nil || !equality.Semantic.DeepEqual(old.Claims, p.Claims) {
+		for i := range p.Claims {
+			defaults.SetClaimTemplate(&p.Claims[i])
+		}
+	}
 }
 
 // Of is the kind with these rules.
@@ -41,7 +74,11 @@ func (r Rules[T]) Of() Kind {
 		if before, err = encodeFrom(typed); err != nil {
 			return nil, nil, err
 		}
-		r.Default(stored[T](old), typed)
+		was := stored[T](old)
+		r.Default(was, typed)
+		if p := r.parts(typed); p.Pods != nil {
+			p.setDefaults(r.parts(was))
+		}
 		after, err = encodeFrom(typed)
 		return before, after, err
 	}
@@ -50,7 +87,14 @@ func (r Rules[T]) Of() Kind {
 		if err != nil {
 			return misfits(object, reflect.TypeFor[T](), nil), nil
 		}
-		return r.Validate(ctx, stored[T](old), typed, request)
+		was := stored[T](old)
+		errs, warnings := r.Validate(ctx, was, typed, request)
+		p := r.parts(typed)
+		if len(errs) > 0 || p.Pods == nil {
+			return errs, warnings
+		}
+		errs, more := r.Templates.CheckChanged(ctx, request, r.parts(was).Pods, p.Pods, p.Claims, field.NewPath("spec", "template"))
+		return errs, append(warnings, more...)
 	}
 	return k
 }

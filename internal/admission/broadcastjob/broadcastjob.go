@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"github.com/flotilla-k8s/flotilla/apis/apps/defaults"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 )
@@ -27,26 +24,13 @@ const (
 // Kind is what admission does with BroadcastJobs. templates may be nil: then Pod templates are not judged.
 func Kind(templates *admission.Templates) admission.Kind {
 	return admission.Rules[v1beta1.BroadcastJob]{
-		Resource: "broadcastjobs", Kind: "BroadcastJob", Default: setDefaults,
-		Validate: func(ctx context.Context, old, job *v1beta1.BroadcastJob, r admission.Request) (field.ErrorList, []string) {
-			if errs := Validate(old, job); len(errs) > 0 {
-				return errs, nil
-			}
-			var was *corev1.PodTemplateSpec
-			if old != nil {
-				was = &old.Spec.Template
-			}
-			return templates.CheckChanged(ctx, r, was, &job.Spec.Template, nil, field.NewPath("spec", "template"))
+		Resource: "broadcastjobs", Kind: "BroadcastJob", Templates: templates,
+		Default: func(_, job *v1beta1.BroadcastJob) { v1beta1.SetDefaults_BroadcastJobSpec(&job.Spec) },
+		Parts:   func(job *v1beta1.BroadcastJob) admission.Parts { return admission.Parts{Pods: &job.Spec.Template} },
+		Validate: func(_ context.Context, old, job *v1beta1.BroadcastJob, _ admission.Request) (field.ErrorList, []string) {
+			return Validate(old, job), nil
 		},
 	}.Of()
-}
-
-// setDefaults leaves a template alone that the update does not change.
-func setDefaults(old, job *v1beta1.BroadcastJob) {
-	v1beta1.SetDefaults_BroadcastJobSpec(&job.Spec)
-	if old == nil || !equality.Semantic.DeepEqual(old.Spec.Template, job.Spec.Template) {
-		defaults.SetPodTemplate(&job.Spec.Template)
-	}
 }
 
 // Validate returns everything that is wrong with a job. Values that were stored already and are unchanged are not wrong:
