@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -87,4 +88,20 @@ func Fields(r *admissionv1.AdmissionResponse) map[string]string {
 		}
 	}
 	return fields
+}
+
+// With replaces texts of an object, which must be there.
+func With(t *testing.T, object string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		require.Contains(t, object, pairs[i])
+		object = strings.Replace(object, pairs[i], pairs[i+1], 1)
+	}
+	return object
+}
+
+// Spec adds members to the spec.
+func Spec(t *testing.T, object, members string) string {
+	t.Helper()
+	return With(t, object, `"spec":{`, `"spec":{`+members+`,`)
 }

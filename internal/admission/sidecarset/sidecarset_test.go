@@ -32,26 +32,10 @@ const (
 		`"containers":[{"name":"mesh","image":"mesh:1","upgradeStrategy":{"upgradeType":"HotUpgrade","hotUpgradeEmptyImage":"empty:1"}}]}}`
 )
 
-// with replaces texts that must be there.
-func with(t *testing.T, object string, pairs ...string) string {
-	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		require.Contains(t, object, pairs[i])
-		object = strings.Replace(object, pairs[i], pairs[i+1], 1)
-	}
-	return object
-}
-
-// spec adds members to the spec.
-func spec(t *testing.T, object, members string) string {
-	t.Helper()
-	return with(t, object, `"spec":{`, `"spec":{`+members+`,`)
-}
-
 // container adds members to the first container.
 func container(t *testing.T, object, members string) string {
 	t.Helper()
-	return with(t, object, `"name":"agent",`, `"name":"agent",`+members+`,`)
+	return admissiontest.With(t, object, `"name":"agent",`, `"name":"agent",`+members+`,`)
 }
 
 func parse(t *testing.T, object string) *v1beta1.SidecarSet {
@@ -85,8 +69,8 @@ func refuses(t *testing.T, k admission.Kind, old, object, name string) {
 }
 
 func TestSidecarSetScenarios1And2TheShortestSet(t *testing.T) {
-	forged := with(t, logger, `"metadata":{`, `"metadata":{"annotations":{"kruise.io/sidecarset-hash":"mine","x":"y"},`)
-	for _, object := range []string{logger, forged, with(t, logger, "v1beta1", "v1alpha1"), with(t, forged, "v1beta1", "v1alpha1")} {
+	forged := admissiontest.With(t, logger, `"metadata":{`, `"metadata":{"annotations":{"kruise.io/sidecarset-hash":"mine","x":"y"},`)
+	for _, object := range []string{logger, forged, admissiontest.With(t, logger, "v1beta1", "v1alpha1"), admissiontest.With(t, forged, "v1beta1", "v1alpha1")} {
 		set := parse(t, admissiontest.Defaulted(t, nobodyElse, "", object))
 		require.Equal(t, v1beta1.RollingUpdateSidecarSetStrategyType, set.Spec.UpdateStrategy.Type)
 		require.Equal(t, []string{"0", "1"}, []string{set.Spec.UpdateStrategy.Partition.String(), set.Spec.UpdateStrategy.MaxUnavailable.String()})
@@ -100,7 +84,7 @@ func TestSidecarSetScenarios1And2TheShortestSet(t *testing.T) {
 		require.Equal(t, "62258bb8d4vv7w584244bd5df277d4vw9fbf49c99967447fxw5z4f4956b97fz4", set.Annotations[pub.SidecarSetHashWithoutImageKey])
 	}
 	require.Equal(t, "y", parse(t, admissiontest.Defaulted(t, nobodyElse, "", forged)).Annotations["x"])
-	withInit := parse(t, admissiontest.Defaulted(t, nobodyElse, "", spec(t, logger, `"initContainers":[{"name":"i","image":"i"}]`)))
+	withInit := parse(t, admissiontest.Defaulted(t, nobodyElse, "", admissiontest.Spec(t, logger, `"initContainers":[{"name":"i","image":"i"}]`)))
 	require.Equal(t, v1beta1.AfterAppContainerType, withInit.Spec.InitContainers[0].PodInjectPolicy)
 }
 
@@ -110,19 +94,19 @@ func TestSidecarSetScenarios3And4WhatTheHashesAreTakenOf(t *testing.T) {
 		return [2]string{a[pub.SidecarSetHashKey], a[pub.SidecarSetHashWithoutImageKey]}
 	}
 	plain := hashes(logger)
-	require.Equal(t, plain, hashes(spec(t, logger, `"initContainers":[{"name":"setup","image":"setup:1"}]`)))
-	image := hashes(with(t, logger, "agent:1.0", "agent:1.1"))
+	require.Equal(t, plain, hashes(admissiontest.Spec(t, logger, `"initContainers":[{"name":"setup","image":"setup:1"}]`)))
+	image := hashes(admissiontest.With(t, logger, "agent:1.0", "agent:1.1"))
 	require.NotEqual(t, plain[0], image[0])
 	require.Equal(t, plain[1], image[1])
 	const native = `"updateStrategy":{"type":"NotUpdate"},"initContainers":[{"name":"setup","image":"setup:1"},{"name":"native","image":"native:1","restartPolicy":"Always"}]`
-	third := hashes(spec(t, logger, native))
+	third := hashes(admissiontest.Spec(t, logger, native))
 	require.Equal(t, [2]string{"ddw96v466f4fz42fb8f96f7644bdb47x9625df495dwvz474zd5484428x2fcw9b", "v84vd667bcwwb6688544z452fwf6cd7cw957zvx5c57c64c4c485d9z449fcz5fz"}, third)
-	require.NotEqual(t, third[1], hashes(spec(t, logger, strings.Replace(native, `"image":"setup:1"`, `"image":"setup:1","command":["x"]`, 1)))[1])
+	require.NotEqual(t, third[1], hashes(admissiontest.Spec(t, logger, strings.Replace(native, `"image":"setup:1"`, `"image":"setup:1","command":["x"]`, 1)))[1])
 }
 
 func TestScenarios48And49DefaultsOfASidecarSetAreAddedAndNothingElse(t *testing.T) {
-	future := container(t, spec(t, logger, `"alsoNew":[null],"volumes":[{"name":"v","newSource":{"a":9007199254740993},"emptyDir":{}}]`), `"futureField":{"a":9007199254740993}`)
-	for _, object := range []string{future, with(t, future, "v1beta1", "v1alpha1")} {
+	future := container(t, admissiontest.Spec(t, logger, `"alsoNew":[null],"volumes":[{"name":"v","newSource":{"a":9007199254740993},"emptyDir":{}}]`), `"futureField":{"a":9007199254740993}`)
+	for _, object := range []string{future, admissiontest.With(t, future, "v1beta1", "v1alpha1")} {
 		admissiontest.AddsOnly(t, nobodyElse, object, "/metadata/annotations")
 		// Scenario 12 of SidecarSet: what is not known stays.
 		for _, old := range []string{"", strings.Replace(object, "agent:1.0", "agent:2", 1)} {
@@ -139,22 +123,22 @@ func TestScenario50DefaultsOfASidecarSetAreAddedOnce(t *testing.T) {
 }
 
 func TestScenario52ThreeViolationsOfASidecarSetAreThreeCauses(t *testing.T) {
-	bad := container(t, spec(t, logger, `"updateStrategy":{"partition":-1},"namespaceSelector":{}`), `"podInjectPolicy":"Besides"`)
+	bad := container(t, admissiontest.Spec(t, logger, `"updateStrategy":{"partition":-1},"namespaceSelector":{}`), `"podInjectPolicy":"Besides"`)
 	r := admissiontest.Check(t, nobodyElse, "", bad)
 	require.False(t, r.Allowed)
 	require.Equal(t, []string{"spec.containers[0].podInjectPolicy", "spec.namespaceSelector", "spec.updateStrategy.partition"}, slices.Sorted(maps.Keys(admissiontest.Fields(r))))
 }
 
 func TestScenario58FieldsOfAnOlderSidecarSetAreItsOwn(t *testing.T) {
-	alpha := with(t, logger, "v1beta1", "v1alpha1")
-	refuses(t, nobodyElse, "", spec(t, alpha, `"updateStrategy":{"partition":-1}`), "spec.updateStrategy.partition")
-	refuses(t, nobodyElse, "", with(t, alpha, `"metadata":{`, `"metadata":{"labels":{"apps.kruise.io/sidecarset-custom-version":"bad value!"},`), "metadata.labels")
+	alpha := admissiontest.With(t, logger, "v1beta1", "v1alpha1")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, alpha, `"updateStrategy":{"partition":-1}`), "spec.updateStrategy.partition")
+	refuses(t, nobodyElse, "", admissiontest.With(t, alpha, `"metadata":{`, `"metadata":{"labels":{"apps.kruise.io/sidecarset-custom-version":"bad value!"},`), "metadata.labels")
 }
 
 func TestScenario59ACarrierOfASidecarSetComesBack(t *testing.T) {
 	const carrier = `"annotations":{"apps.kruise.io/sidecarset-v1beta1-fields":"{\"label\":\"x\",\"customVersion\":\"\"}"},`
-	put := with(t, logger, "v1beta1", "v1alpha1", `"metadata":{`, `"metadata":{"labels":{"apps.kruise.io/sidecarset-custom-version":"x"},`)
-	old := with(t, put, `"metadata":{`, `"metadata":{`+carrier)
+	put := admissiontest.With(t, logger, "v1beta1", "v1alpha1", `"metadata":{`, `"metadata":{"labels":{"apps.kruise.io/sidecarset-custom-version":"x"},`)
+	old := admissiontest.With(t, put, `"metadata":{`, `"metadata":{`+carrier)
 	out := parse(t, admissiontest.Defaulted(t, nobodyElse, old, put))
 	require.Contains(t, out.Annotations, "apps.kruise.io/sidecarset-v1beta1-fields")
 	require.Contains(t, out.Annotations, pub.SidecarSetHashKey)
@@ -179,19 +163,19 @@ func TestScenario18NothingIsDecidedBeforeTheCachesAreThere(t *testing.T) {
 }
 
 func TestSidecarSetScenario13(t *testing.T) {
-	refuses(t, nobodyElse, "", with(t, logger, `"selector":{"matchLabels":{"app":"web"}},`, ""), "spec.selector")
-	refuses(t, nobodyElse, "", with(t, logger, `{"matchLabels":{"app":"web"}}`, "{}"), "spec.selector")
-	refuses(t, nobodyElse, "", spec(t, logger, `"namespaceSelector":{}`), "spec.namespaceSelector")
-	refuses(t, nobodyElse, "", with(t, logger, `[{"name":"agent","image":"agent:1.0"}]`, "[]"), "spec")
-	refuses(t, nobodyElse, "", with(t, logger, `"logger"`, `"a.b"`), "metadata.name")
-	refuses(t, nobodyElse, "", with(t, logger, "logger", strings.Repeat("a", 64)), "metadata.name")
-	accepts(t, nobodyElse, "", with(t, logger, "logger", strings.Repeat("a", 63)))
+	refuses(t, nobodyElse, "", admissiontest.With(t, logger, `"selector":{"matchLabels":{"app":"web"}},`, ""), "spec.selector")
+	refuses(t, nobodyElse, "", admissiontest.With(t, logger, `{"matchLabels":{"app":"web"}}`, "{}"), "spec.selector")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"namespaceSelector":{}`), "spec.namespaceSelector")
+	refuses(t, nobodyElse, "", admissiontest.With(t, logger, `[{"name":"agent","image":"agent:1.0"}]`, "[]"), "spec")
+	refuses(t, nobodyElse, "", admissiontest.With(t, logger, `"logger"`, `"a.b"`), "metadata.name")
+	refuses(t, nobodyElse, "", admissiontest.With(t, logger, "logger", strings.Repeat("a", 64)), "metadata.name")
+	accepts(t, nobodyElse, "", admissiontest.With(t, logger, "logger", strings.Repeat("a", 63)))
 	accepts(t, nobodyElse, "", logger)
 }
 
 func TestSidecarSetScenarios14To17TheUpdateStrategy(t *testing.T) {
 	const at = "spec.updateStrategy"
-	strategy := func(members string) string { return spec(t, logger, `"updateStrategy":{`+members+`}`) }
+	strategy := func(members string) string { return admissiontest.Spec(t, logger, `"updateStrategy":{`+members+`}`) }
 	const some = `"selector":{"matchLabels":{"a":"b"}}`
 	refuses(t, nobodyElse, "", strategy(some+`,"partition":1`), at)
 	refuses(t, nobodyElse, "", strategy(some+`,"partition":"0%"`), at)
@@ -213,14 +197,14 @@ func TestSidecarSetScenarios14To17TheUpdateStrategy(t *testing.T) {
 	accepts(t, nobodyElse, "", strategy(`"priorityStrategy":{"weightPriority":[`+zero+`]}`))
 	refuses(t, nobodyElse, "", strategy(`"priorityStrategy":{"weightPriority":[`+zero+`],"orderPriority":[{"orderedKey":"k"}]}`), at+".priorityStrategy")
 	const native = `"initContainers":[{"name":"native","image":"native:1","restartPolicy":"Always"}],`
-	refuses(t, nobodyElse, "", spec(t, logger, native+`"updateStrategy":{"type":"RollingUpdate"}`), at+".type")
-	accepts(t, nobodyElse, "", spec(t, logger, native+`"updateStrategy":{"type":"NotUpdate"}`))
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, native+`"updateStrategy":{"type":"RollingUpdate"}`), at+".type")
+	accepts(t, nobodyElse, "", admissiontest.Spec(t, logger, native+`"updateStrategy":{"type":"NotUpdate"}`))
 }
 
 func TestSidecarSetScenarios18And19WhatRunningPodsWouldNeverGet(t *testing.T) {
-	two := with(t, logger, `"image":"agent:1.0"}`, `"image":"agent:1.0"},{"name":"b","image":"b"}`)
+	two := admissiontest.With(t, logger, `"image":"agent:1.0"}`, `"image":"agent:1.0"},{"name":"b","image":"b"}`)
 	refuses(t, nobodyElse, logger, two, "spec.containers[1].name")
-	refuses(t, nobodyElse, logger, with(t, logger, "agent", "renamed"), "spec.containers[0].name")
+	refuses(t, nobodyElse, logger, admissiontest.With(t, logger, "agent", "renamed"), "spec.containers[0].name")
 	accepts(t, nobodyElse, two, logger)
 	refuses(t, nobodyElse, logger, container(t, logger, `"upgradeStrategy":{"upgradeType":"HotUpgrade","hotUpgradeEmptyImage":"e"}`), "spec.containers[0].upgradeStrategy.upgradeType")
 	// With defaults and without them it is the same.
@@ -228,19 +212,19 @@ func TestSidecarSetScenarios18And19WhatRunningPodsWouldNeverGet(t *testing.T) {
 }
 
 func TestSidecarSetScenario20ContainersShareOneSpaceOfNames(t *testing.T) {
-	refuses(t, nobodyElse, "", spec(t, logger, `"initContainers":[{"name":"agent","image":"i"}]`), "spec.containers[0].name")
-	refuses(t, nobodyElse, "", with(t, mesh, `"containers":[`, `"containers":[{"name":"mesh-2","image":"i"},`), "spec.containers[1].name")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"initContainers":[{"name":"agent","image":"i"}]`), "spec.containers[0].name")
+	refuses(t, nobodyElse, "", admissiontest.With(t, mesh, `"containers":[`, `"containers":[{"name":"mesh-2","image":"i"},`), "spec.containers[1].name")
 }
 
 func TestSidecarSetScenarios21To24WhoMeetsWhom(t *testing.T) {
-	other := with(t, logger, "logger", "other")
-	selector := func(s string) string { return with(t, other, `{"matchLabels":{"app":"web"}}`, s) }
+	other := admissiontest.With(t, logger, "logger", "other")
+	selector := func(s string) string { return admissiontest.With(t, other, `{"matchLabels":{"app":"web"}}`, s) }
 	const at = "spec.containers[0].name"
 	refuses(t, among(t, logger), "", other, at)
 	accepts(t, among(t, logger), "", selector(`{"matchLabels":{"app":"db"}}`))
 	refuses(t, among(t, logger), "", selector(`{"matchLabels":{"tier":"x"}}`), at)
 	in := func(object, value string) string {
-		return spec(t, object, `"namespaceSelector":{"matchLabels":{"a":"`+value+`"}}`)
+		return admissiontest.Spec(t, object, `"namespaceSelector":{"matchLabels":{"a":"`+value+`"}}`)
 	}
 	accepts(t, among(t, in(logger, "1")), "", in(other, "2"))
 	refuses(t, among(t, in(logger, "1")), "", in(other, "1"), at)
@@ -248,18 +232,18 @@ func TestSidecarSetScenarios21To24WhoMeetsWhom(t *testing.T) {
 	refuses(t, among(t, logger), "", selector(`{"matchExpressions":[{"key":"tier","operator":"Exists"}]}`), at)
 	accepts(t, among(t, other), "", other)
 
-	refuses(t, among(t, mesh), "", with(t, other, `"agent"`, `"mesh-1"`), at)
-	refuses(t, among(t, mesh), "", with(t, other, `"agent"`, `"mesh"`), at)
-	refuses(t, among(t, logger), "", with(t, spec(t, other, `"initContainers":[{"name":"agent","image":"i"}]`), `"name":"agent","image":"agent:1.0"`, `"name":"o","image":"o"`), "spec.initContainers[0].name")
+	refuses(t, among(t, mesh), "", admissiontest.With(t, other, `"agent"`, `"mesh-1"`), at)
+	refuses(t, among(t, mesh), "", admissiontest.With(t, other, `"agent"`, `"mesh"`), at)
+	refuses(t, among(t, logger), "", admissiontest.With(t, admissiontest.Spec(t, other, `"initContainers":[{"name":"agent","image":"i"}]`), `"name":"agent","image":"agent:1.0"`, `"name":"o","image":"o"`), "spec.initContainers[0].name")
 
 	volume := func(object, source string) string {
-		return spec(t, object, `"volumes":[{"name":"logs"`+source+`}]`)
+		return admissiontest.Spec(t, object, `"volumes":[{"name":"logs"`+source+`}]`)
 	}
-	mine := func(source string) string { return with(t, volume(other, source), `"agent"`, `"o"`) }
+	mine := func(source string) string { return admissiontest.With(t, volume(other, source), `"agent"`, `"o"`) }
 	accepts(t, among(t, volume(logger, "")), "", mine(`,"emptyDir":{}`))
 	refuses(t, among(t, volume(logger, "")), "", mine(`,"hostPath":{"path":"/"}`), "spec.volumes[0]")
 	// What was stored already does not block the change of something else.
-	labelled := with(t, other, `"name":"other"`, `"name":"other","labels":{"x":"y"}`)
+	labelled := admissiontest.With(t, other, `"name":"other"`, `"name":"other","labels":{"x":"y"}`)
 	accepts(t, among(t, logger), other, labelled)
 }
 
@@ -270,36 +254,36 @@ func permitting(t *testing.T, list string) admission.Kind {
 
 func TestSidecarSetScenarios25And27PermissionToPatch(t *testing.T) {
 	const at = "spec.patchPodMetadata"
-	patching := spec(t, logger, `"patchPodMetadata":[{"annotations":{"oom-score":"{\"agent\":1}"},"patchPolicy":"MergePatchJson"}]`)
+	patching := admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{"oom-score":"{\"agent\":1}"},"patchPolicy":"MergePatchJson"}]`)
 	refuses(t, nobodyElse, "", patching, at)
 	const rule = `{"rules":[{"selector":{"matchLabels":{"sidecar":"x"}},"allowedAnnotationKeyExprs":["^oom-score$"]}],"unknown":1}`
-	everybody := with(t, rule, `"selector":{"matchLabels":{"sidecar":"x"}},`, "")
+	everybody := admissiontest.With(t, rule, `"selector":{"matchLabels":{"sidecar":"x"}},`, "")
 	accepts(t, permitting(t, everybody), "", patching)
 	refuses(t, permitting(t, rule), "", patching, at)
-	accepts(t, permitting(t, rule), "", with(t, patching, `"metadata":{`, `"metadata":{"labels":{"sidecar":"x"},`))
-	refuses(t, permitting(t, with(t, everybody, "allowedAnnotationKeyExprs", "allowedAnnotationKeys")), "", patching, at)
+	accepts(t, permitting(t, rule), "", admissiontest.With(t, patching, `"metadata":{`, `"metadata":{"labels":{"sidecar":"x"},`))
+	refuses(t, permitting(t, admissiontest.With(t, everybody, "allowedAnnotationKeyExprs", "allowedAnnotationKeys")), "", patching, at)
 	refuses(t, permitting(t, "{"), "", patching, at)
-	refuses(t, permitting(t, with(t, everybody, "^oom-score$", "(")), "", patching, at)
-	refuses(t, permitting(t, everybody), "", with(t, patching, "oom-score", "other"), at)
+	refuses(t, permitting(t, admissiontest.With(t, everybody, "^oom-score$", "(")), "", patching, at)
+	refuses(t, permitting(t, everybody), "", admissiontest.With(t, patching, "oom-score", "other"), at)
 	accepts(t, Kind(&Cluster{PatchAllowed: true}, nil, ""), "", patching)
-	refuses(t, Kind(&Cluster{PatchAllowed: true, WhiteList: ptr.To(everybody)}, nil, ""), "", with(t, patching, "oom-score", "other"), at)
+	refuses(t, Kind(&Cluster{PatchAllowed: true, WhiteList: ptr.To(everybody)}, nil, ""), "", admissiontest.With(t, patching, "oom-score", "other"), at)
 	// A permission that was taken away is asked for again.
-	refuses(t, nobodyElse, patching, with(t, patching, "agent:1.0", "agent:2"), at)
+	refuses(t, nobodyElse, patching, admissiontest.With(t, patching, "agent:1.0", "agent:2"), at)
 
 	all := permitting(t, `{"rules":[{"allowedAnnotationKeyExprs":[".*"]}]}`)
 	for _, key := range []string{"kruise.io/sidecarset-hash", "version.sidecarset.kruise.io/agent", "apps.kruise.io/sidecarset-evaluated"} {
-		refuses(t, all, "", spec(t, logger, `"patchPodMetadata":[{"annotations":{"`+key+`":"v"}}]`), "spec.patchPodMetadata[0].annotations["+key+"]")
+		refuses(t, all, "", admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{"`+key+`":"v"}}]`), "spec.patchPodMetadata[0].annotations["+key+"]")
 	}
-	refuses(t, all, "", spec(t, logger, `"patchPodMetadata":[{"annotations":{}}]`), "spec.patchPodMetadata[0].annotations")
-	refuses(t, all, "", spec(t, logger, `"patchPodMetadata":[{"annotations":{"a b":"v"}}]`), "spec.patchPodMetadata[0].annotations")
-	refuses(t, all, "", with(t, patching, `"{\"agent\":1}"`, `"[1]"`), "spec.patchPodMetadata[0].annotations[oom-score]")
+	refuses(t, all, "", admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{}}]`), "spec.patchPodMetadata[0].annotations")
+	refuses(t, all, "", admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{"a b":"v"}}]`), "spec.patchPodMetadata[0].annotations")
+	refuses(t, all, "", admissiontest.With(t, patching, `"{\"agent\":1}"`, `"[1]"`), "spec.patchPodMetadata[0].annotations[oom-score]")
 }
 
 func TestSidecarSetScenario26WhoPatchesAnAnnotation(t *testing.T) {
 	patching := func(object, policy string) string {
-		return spec(t, object, `"patchPodMetadata":[{"annotations":{"k":"{}"},"patchPolicy":"`+policy+`"}]`)
+		return admissiontest.Spec(t, object, `"patchPodMetadata":[{"annotations":{"k":"{}"},"patchPolicy":"`+policy+`"}]`)
 	}
-	other := with(t, logger, "logger", "other", `"agent"`, `"o"`)
+	other := admissiontest.With(t, logger, "logger", "other", `"agent"`, `"o"`)
 	for _, c := range []struct {
 		theirs, mine string
 		allowed      bool
@@ -314,12 +298,12 @@ func TestSidecarSetScenario26WhoPatchesAnAnnotation(t *testing.T) {
 			refuses(t, k, "", patching(other, c.mine), "spec.patchPodMetadata")
 		}
 	}
-	refuses(t, Kind(&Cluster{PatchAllowed: true}, nil, ""), "", spec(t, logger, `"patchPodMetadata":[{"annotations":{"k":"1"}},{"annotations":{"k":"2"}}]`), "spec.patchPodMetadata")
+	refuses(t, Kind(&Cluster{PatchAllowed: true}, nil, ""), "", admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{"k":"1"}},{"annotations":{"k":"2"}}]`), "spec.patchPodMetadata")
 }
 
 func canary(t *testing.T, name, base string) string {
 	t.Helper()
-	return with(t, spec(t, logger, `"updateStrategy":{"type":"NotUpdate"}`), `"name":"logger"`,
+	return admissiontest.With(t, admissiontest.Spec(t, logger, `"updateStrategy":{"type":"NotUpdate"}`), `"name":"logger"`,
 		`"name":"`+name+`","annotations":{"apps.kruise.io/sidecarset-canary":"true","apps.kruise.io/sidecarset-base":"`+base+`"}`)
 }
 
@@ -330,12 +314,12 @@ func TestSidecarSetScenarios28And29Canaries(t *testing.T) {
 	refuses(t, nobodyElse, "", first, at)
 	refuses(t, among(t, first), "", canary(t, "first", "first"), at)
 	refuses(t, among(t, logger, first), "", canary(t, "second", "first"), at)
-	refuses(t, among(t, logger), "", with(t, first, "NotUpdate", "RollingUpdate"), at)
-	refuses(t, among(t, logger, with(t, logger, "logger", "third")), first, canary(t, "first", "third"), at)
-	refuses(t, among(t, logger, with(t, logger, "logger", "plain")), with(t, logger, "logger", "plain"), canary(t, "plain", "logger"), at)
+	refuses(t, among(t, logger), "", admissiontest.With(t, first, "NotUpdate", "RollingUpdate"), at)
+	refuses(t, among(t, logger, admissiontest.With(t, logger, "logger", "third")), first, canary(t, "first", "third"), at)
+	refuses(t, among(t, logger, admissiontest.With(t, logger, "logger", "plain")), admissiontest.With(t, logger, "logger", "plain"), canary(t, "plain", "logger"), at)
 	refuses(t, among(t, logger, first), "", canary(t, "second", "logger"), "spec.containers[0].name")
 	// A base and its canary never meet.
-	accepts(t, among(t, logger, first), logger, with(t, logger, "agent:1.0", "agent:1.1"))
+	accepts(t, among(t, logger, first), logger, admissiontest.With(t, logger, "agent:1.0", "agent:1.1"))
 }
 
 func TestSidecarSetScenarios30And31ResourcesThatAreComputed(t *testing.T) {
@@ -346,10 +330,10 @@ func TestSidecarSetScenarios30And31ResourcesThatAreComputed(t *testing.T) {
 	limits := func(resource, text string) string {
 		return policy(".*", `"limits":{"`+resource+`":"`+text+`"}`)
 	}
-	refuses(t, nobodyElse, "", with(t, limits("cpu", "cpu"), `"image"`, `"resources":{"limits":{"cpu":"1"}},"image"`), at)
+	refuses(t, nobodyElse, "", admissiontest.With(t, limits("cpu", "cpu"), `"image"`, `"resources":{"limits":{"cpu":"1"}},"image"`), at)
 	onInit := `"resourcesPolicy":{"targetContainersMode":"sum","targetContainersNameRegex":".*","resourcesExpr":{"limits":{"cpu":"cpu"}}}`
-	refuses(t, nobodyElse, "", spec(t, logger, `"initContainers":[{"name":"i","image":"i",`+onInit+`}]`), "spec.initContainers[0].resourcesPolicy")
-	accepts(t, nobodyElse, "", spec(t, logger, `"updateStrategy":{"type":"NotUpdate"},"initContainers":[{"name":"i","image":"i","restartPolicy":"Always",`+onInit+`}]`))
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"initContainers":[{"name":"i","image":"i",`+onInit+`}]`), "spec.initContainers[0].resourcesPolicy")
+	accepts(t, nobodyElse, "", admissiontest.Spec(t, logger, `"updateStrategy":{"type":"NotUpdate"},"initContainers":[{"name":"i","image":"i","restartPolicy":"Always",`+onInit+`}]`))
 	refuses(t, nobodyElse, "", policy("", `"limits":{}`), at+".targetContainersNameRegex")
 	refuses(t, nobodyElse, "", policy("[invalid(regex", `"limits":{}`), at+".targetContainersNameRegex")
 	refuses(t, nobodyElse, "", policy(".*", ""), at+".resourcesExpr")
@@ -372,7 +356,9 @@ func revision(name, set, version string) *appsv1.ControllerRevision {
 
 func TestSidecarSetScenarios32To34PinnedRevisions(t *testing.T) {
 	const at = "spec.injectionStrategy.revision"
-	pin := func(members string) string { return spec(t, logger, `"injectionStrategy":{"revision":{`+members+`}}`) }
+	pin := func(members string) string {
+		return admissiontest.Spec(t, logger, `"injectionStrategy":{"revision":{`+members+`}}`)
+	}
 	k := Kind(&Cluster{Revisions: []*appsv1.ControllerRevision{revision("logger-1", "logger", "v1"), revision("other-1", "other", "v2")}}, nil, "")
 	refuses(t, k, "", pin(`"policy":"Partial"`), at)
 	refuses(t, k, "", pin(`"revisionName":"logger-2"`), at)
@@ -384,9 +370,9 @@ func TestSidecarSetScenarios32To34PinnedRevisions(t *testing.T) {
 	refuses(t, k, "", pin(`"customVersion":"v1","policy":"Sometimes"`), at+".policy")
 
 	pinned := pin(`"revisionName":"gone"`)
-	accepts(t, k, pinned, with(t, pinned, `"name":"logger"`, `"name":"logger","labels":{"x":"y"}`))
+	accepts(t, k, pinned, admissiontest.With(t, pinned, `"name":"logger"`, `"name":"logger","labels":{"x":"y"}`))
 	refuses(t, k, pinned, pin(`"revisionName":"gone-too"`), at)
-	paused := with(t, pinned, `"injectionStrategy":{`, `"injectionStrategy":{"paused":true,`)
+	paused := admissiontest.With(t, pinned, `"injectionStrategy":{`, `"injectionStrategy":{"paused":true,`)
 	accepts(t, k, pinned, paused)
 	refuses(t, k, paused, pinned, at)
 }
@@ -405,26 +391,26 @@ func TestSidecarSetScenario35WhereVariablesComeFrom(t *testing.T) {
 	refuses(t, nobodyElse, "", transfer(`"envName":"E"`), at)
 	refuses(t, nobodyElse, "", transfer(`"sourceContainerName":"main"`), at)
 	accepts(t, nobodyElse, "", transfer(`"sourceContainerName":"main","envNames":["A","B"]`))
-	refuses(t, nobodyElse, "", spec(t, logger, `"initContainers":[{"name":"i","image":"i","transferEnv":[{"envName":"E"}]}]`), "spec.initContainers[0].transferEnv[0]")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"initContainers":[{"name":"i","image":"i","transferEnv":[{"envName":"E"}]}]`), "spec.initContainers[0].transferEnv[0]")
 }
 
 func TestSidecarSetScenario36HolesThatAreClosed(t *testing.T) {
-	refuses(t, nobodyElse, "", spec(t, logger, `"customVersion":"bad value!"`), "spec.customVersion")
-	refuses(t, nobodyElse, "", with(t, mesh, `,"hotUpgradeEmptyImage":"empty:1"`, ""), "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage")
-	refuses(t, nobodyElse, "", with(t, mesh, "empty:1", "mesh:1"), "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"customVersion":"bad value!"`), "spec.customVersion")
+	refuses(t, nobodyElse, "", admissiontest.With(t, mesh, `,"hotUpgradeEmptyImage":"empty:1"`, ""), "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage")
+	refuses(t, nobodyElse, "", admissiontest.With(t, mesh, "empty:1", "mesh:1"), "spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage")
 	foo := container(t, logger, `"upgradeStrategy":{"upgradeType":"Foo"}`)
 	refuses(t, nobodyElse, "", foo, "spec.containers[0].upgradeStrategy.upgradeType")
-	accepts(t, nobodyElse, foo, with(t, foo, "agent:1.0", "agent:2"))
-	refuses(t, nobodyElse, "", spec(t, logger, `"updateStrategy":{"type":"Foo"}`), "spec.updateStrategy.type")
-	refuses(t, Kind(&Cluster{PatchAllowed: true}, nil, ""), "", spec(t, logger, `"patchPodMetadata":[{"annotations":{"a":"b"},"patchPolicy":"Foo"}]`), "spec.patchPodMetadata[0].patchPolicy")
-	refuses(t, nobodyElse, "", with(t, mesh, `"image":"mesh:1"`, `"image":"mesh:1","ports":[{"containerPort":1,"hostPort":1}]`), "spec.containers[0].ports[0].hostPort")
-	refuses(t, nobodyElse, "", with(t, mesh, `"name":"mesh","image"`, `"name":"`+strings.Repeat("m", 62)+`","image"`), "spec.containers[0].name")
-	refuses(t, nobodyElse, "", spec(t, logger, `"revisionHistoryLimit":-1`), "spec.revisionHistoryLimit")
+	accepts(t, nobodyElse, foo, admissiontest.With(t, foo, "agent:1.0", "agent:2"))
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"updateStrategy":{"type":"Foo"}`), "spec.updateStrategy.type")
+	refuses(t, Kind(&Cluster{PatchAllowed: true}, nil, ""), "", admissiontest.Spec(t, logger, `"patchPodMetadata":[{"annotations":{"a":"b"},"patchPolicy":"Foo"}]`), "spec.patchPodMetadata[0].patchPolicy")
+	refuses(t, nobodyElse, "", admissiontest.With(t, mesh, `"image":"mesh:1"`, `"image":"mesh:1","ports":[{"containerPort":1,"hostPort":1}]`), "spec.containers[0].ports[0].hostPort")
+	refuses(t, nobodyElse, "", admissiontest.With(t, mesh, `"name":"mesh","image"`, `"name":"`+strings.Repeat("m", 62)+`","image"`), "spec.containers[0].name")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"revisionHistoryLimit":-1`), "spec.revisionHistoryLimit")
 	refuses(t, nobodyElse, "", container(t, logger, `"shareVolumePolicy":{"type":"on"}`), "spec.containers[0].shareVolumePolicy")
 	refuses(t, nobodyElse, "", container(t, logger, `"shareVolumeDevicePolicy":{"type":"on"}`), "spec.containers[0].shareVolumeDevicePolicy.type")
-	refuses(t, nobodyElse, "", spec(t, logger, `"initContainers":[{"name":"i","image":"i","upgradeStrategy":{"upgradeType":"HotUpgrade","hotUpgradeEmptyImage":"e"}}]`), "spec.initContainers[0].upgradeStrategy.upgradeType")
+	refuses(t, nobodyElse, "", admissiontest.Spec(t, logger, `"initContainers":[{"name":"i","image":"i","upgradeStrategy":{"upgradeType":"HotUpgrade","hotUpgradeEmptyImage":"e"}}]`), "spec.initContainers[0].upgradeStrategy.upgradeType")
 	inits := func(members string) string {
-		return spec(t, logger, `"initContainers":[{"name":"i","image":"i",`+members+`}]`)
+		return admissiontest.Spec(t, logger, `"initContainers":[{"name":"i","image":"i",`+members+`}]`)
 	}
 	refuses(t, nobodyElse, "", inits(`"podInjectPolicy":"Besides"`), "spec.initContainers[0].podInjectPolicy")
 	refuses(t, nobodyElse, "", inits(`"shareVolumePolicy":{"type":"on"}`), "spec.initContainers[0].shareVolumePolicy.type")
@@ -442,11 +428,11 @@ func TestWhatTheAPIServerIsAskedAboutASidecarSet(t *testing.T) {
 		require.JSONEq(t, object, string(after), "the object is not changed")
 		return string(raw)
 	}
-	full := container(t, spec(t, logger, `"volumes":[{"name":"v"}],"initContainers":[{"name":"i","image":"i","podInjectPolicy":"AfterAppContainer"}]`),
+	full := container(t, admissiontest.Spec(t, logger, `"volumes":[{"name":"v"}],"initContainers":[{"name":"i","image":"i","podInjectPolicy":"AfterAppContainer"}]`),
 		`"futureField":{"a":9007199254740993},"upgradeStrategy":{},"transferEnv":[],"resourcesPolicy":{},"shareVolumePolicy":{},"shareVolumeDevicePolicy":{}`)
 	require.JSONEq(t, `{"spec":{"restartPolicy":"Always","dnsPolicy":"ClusterFirst","serviceAccountName":"default","volumes":[{"name":"v"}],
 		"initContainers":[{"name":"i","image":"i"}],"containers":[{"name":"agent","image":"agent:1.0","futureField":{"a":9007199254740993}}]}}`, ask(full))
-	initOnly := with(t, logger, `"containers":[{"name":"agent"`, `"initContainers":[{"name":"application"`)
+	initOnly := admissiontest.With(t, logger, `"containers":[{"name":"agent"`, `"initContainers":[{"name":"application"`)
 	require.Contains(t, ask(initOnly), `"containers":[{"image":"applicationx","name":"applicationx"}]`)
 }
 

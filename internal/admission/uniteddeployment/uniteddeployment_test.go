@@ -25,25 +25,9 @@ func of(kind, members string, subsets ...string) string {
 
 func plain(subsets ...string) string { return of("deployment", "", subsets...) }
 
-// with replaces texts that must be there.
-func with(t *testing.T, object string, pairs ...string) string {
-	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		require.Contains(t, object, pairs[i])
-		object = strings.Replace(object, pairs[i], pairs[i+1], 1)
-	}
-	return object
-}
-
-// spec adds members to the spec.
-func spec(t *testing.T, object, members string) string {
-	t.Helper()
-	return with(t, object, `"spec":{`, `"spec":{`+members+`,`)
-}
-
 func replicas(t *testing.T, n int, object string) string {
 	t.Helper()
-	return spec(t, object, fmt.Sprintf(`"replicas":%d`, n))
+	return admissiontest.Spec(t, object, fmt.Sprintf(`"replicas":%d`, n))
 }
 
 func accepts(t *testing.T, old, object string) []string {
@@ -75,7 +59,7 @@ func defaultsOf(t *testing.T, old, object string) *v1beta1.UnitedDeployment {
 
 func TestUnitedDeploymentScenarios2And3Defaults(t *testing.T) {
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		out := defaultsOf(t, "", with(t, plain(`{"name":"a"}`), "v1beta1", version))
+		out := defaultsOf(t, "", admissiontest.With(t, plain(`{"name":"a"}`), "v1beta1", version))
 		require.EqualValues(t, 1, *out.Spec.Replicas)
 		require.EqualValues(t, 10, *out.Spec.RevisionHistoryLimit)
 		require.Equal(t, v1beta1.ManualUpdateStrategyType, out.Spec.UpdateStrategy.Type)
@@ -99,12 +83,12 @@ func TestUnitedDeploymentScenario4OnlyTheTemplateOfAStatefulSetIsFilledIn(t *tes
 	}
 	scaled := replicas(t, 3, stateful)
 	require.Equal(t, parse(t, stateful).Spec.Template, defaultsOf(t, stateful, scaled).Spec.Template, "an unchanged template starts no rollout")
-	require.Contains(t, admissiontest.Defaulted(t, Kind(nil), stateful, with(t, stateful, `"image":"i"`, `"image":"j"`)), `"restartPolicy":"Always"`)
+	require.Contains(t, admissiontest.Defaulted(t, Kind(nil), stateful, admissiontest.With(t, stateful, `"image":"i"`, `"image":"j"`)), `"restartPolicy":"Always"`)
 }
 
 func TestScenarios48And49DefaultsOfAUnitedDeploymentAreAddedAndNothingElse(t *testing.T) {
-	future := with(t, spec(t, of("statefulSet", "", `{"name":"a","maxReplicas":1}`, `{"name":"b","new":{"a":9007199254740993}}`), `"alsoNew":[null]`), `"image":"i"`, `"image":"i","futureField":true`)
-	for _, object := range []string{future, with(t, future, "v1beta1", "v1alpha1")} {
+	future := admissiontest.With(t, admissiontest.Spec(t, of("statefulSet", "", `{"name":"a","maxReplicas":1}`, `{"name":"b","new":{"a":9007199254740993}}`), `"alsoNew":[null]`), `"image":"i"`, `"image":"i","futureField":true`)
+	for _, object := range []string{future, admissiontest.With(t, future, "v1beta1", "v1alpha1")} {
 		admissiontest.AddsOnly(t, Kind(nil), object)
 		out := admissiontest.Defaulted(t, Kind(nil), "", object)
 		for _, text := range []string{`"futureField":true`, `"alsoNew":[null]`, `"new":{"a":9007199254740993}`} {
@@ -118,7 +102,7 @@ func TestScenario50DefaultsOfAUnitedDeploymentAreAddedOnce(t *testing.T) {
 }
 
 func TestScenario52ThreeViolationsOfAUnitedDeploymentAreThreeCauses(t *testing.T) {
-	bad := spec(t, plain(`{"name":"A_"}`), `"revisionHistoryLimit":-1,"updateStrategy":{"type":"Auto"}`)
+	bad := admissiontest.Spec(t, plain(`{"name":"A_"}`), `"revisionHistoryLimit":-1,"updateStrategy":{"type":"Auto"}`)
 	r := admissiontest.Check(t, Kind(nil), "", bad)
 	require.False(t, r.Allowed)
 	require.Equal(t, []string{"spec.revisionHistoryLimit", "spec.topology.subsets[0].name", "spec.updateStrategy.type"}, slices.Sorted(maps.Keys(admissiontest.Fields(r))))
@@ -129,25 +113,25 @@ func TestScenario60WhatIsNoUnitedDeployment(t *testing.T) {
 }
 
 func TestScenarios25And26And58TheFlatFormOfACloneSetStaysFlat(t *testing.T) {
-	flat := with(t, of("cloneSet", `"updateStrategy":{"type":"InPlaceIfPossible","maxUnavailable":"20%"},`, `{"name":"a"}`), "v1beta1", "v1alpha1")
+	flat := admissiontest.With(t, of("cloneSet", `"updateStrategy":{"type":"InPlaceIfPossible","maxUnavailable":"20%"},`, `{"name":"a"}`), "v1beta1", "v1alpha1")
 	out := admissiontest.Defaulted(t, Kind(nil), "", flat)
 	require.Contains(t, out, `"updateStrategy":{"type":"InPlaceIfPossible","maxUnavailable":"20%"}`)
 	require.NotContains(t, out, "rollingUpdate")
-	nested := with(t, of("cloneSet", `"updateStrategy":{"rollingUpdate":{"maxUnavailable":"20%"}},`, `{"name":"a"}`), "v1beta1", "v1alpha1")
+	nested := admissiontest.With(t, of("cloneSet", `"updateStrategy":{"rollingUpdate":{"maxUnavailable":"20%"}},`, `{"name":"a"}`), "v1beta1", "v1alpha1")
 	require.Contains(t, admissiontest.Defaulted(t, Kind(nil), "", nested), `"updateStrategy":{"rollingUpdate":{"maxUnavailable":"20%"}}`)
-	refuses(t, "", with(t, nested, "20%", "x"), "Invalid", "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.maxUnavailable")
+	refuses(t, "", admissiontest.With(t, nested, "20%", "x"), "Invalid", "spec.template.cloneSetTemplate.spec.updateStrategy.rollingUpdate.maxUnavailable")
 }
 
 func TestScenario59ACarrierOfAUnitedDeploymentComesBack(t *testing.T) {
-	put := with(t, plain(), "v1beta1", "v1alpha1")
-	old := with(t, put, `"metadata":{`, `"metadata":{"annotations":{"apps.kruise.io/uniteddeployment-v1beta1-fields":"{\"restore\":{\"/spec/x\":1}}"},`)
+	put := admissiontest.With(t, plain(), "v1beta1", "v1alpha1")
+	old := admissiontest.With(t, put, `"metadata":{`, `"metadata":{"annotations":{"apps.kruise.io/uniteddeployment-v1beta1-fields":"{\"restore\":{\"/spec/x\":1}}"},`)
 	require.Contains(t, admissiontest.Defaulted(t, Kind(nil), old, put), "uniteddeployment-v1beta1-fields")
 }
 
 func TestUnitedDeploymentScenarios5To7OneTemplate(t *testing.T) {
-	none := with(t, plain(), `"deploymentTemplate"`, `"unknownTemplate"`)
+	none := admissiontest.With(t, plain(), `"deploymentTemplate"`, `"unknownTemplate"`)
 	refuses(t, "", none, "Required", "spec.template")
-	two := with(t, plain(), `"template":{`, `"template":{"cloneSetTemplate":{"metadata":{"labels":{"app":"x"}},"spec":{"template":`+podTemplate+`}},`)
+	two := admissiontest.With(t, plain(), `"template":{`, `"template":{"cloneSetTemplate":{"metadata":{"labels":{"app":"x"}},"spec":{"template":`+podTemplate+`}},`)
 	refuses(t, "", two, "Invalid", "spec.template")
 	refuses(t, "", of("statefulSet", `"replicas":3,`), "Invalid", "spec.template.statefulSetTemplate.spec.replicas")
 	const partition = `"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}},`
@@ -162,7 +146,7 @@ func TestUnitedDeploymentScenarios5To7OneTemplate(t *testing.T) {
 
 func TestUnitedDeploymentScenario8LabelsThatDoNotMatch(t *testing.T) {
 	elsewhere := func(kind string) string {
-		return with(t, of(kind, ""), kind+`Template":{"metadata":{"labels":{"app":"x"}}`, kind+`Template":{"metadata":{"labels":{"app":"y"}}`)
+		return admissiontest.With(t, of(kind, ""), kind+`Template":{"metadata":{"labels":{"app":"x"}}`, kind+`Template":{"metadata":{"labels":{"app":"y"}}`)
 	}
 	for _, kind := range []string{"deployment", "statefulSet", "advancedStatefulSet"} {
 		refuses(t, "", elsewhere(kind), "Invalid", "spec.template."+kind+"Template.metadata.labels")
@@ -170,7 +154,7 @@ func TestUnitedDeploymentScenario8LabelsThatDoNotMatch(t *testing.T) {
 	require.Len(t, accepts(t, "", elsewhere("cloneSet")), 1)
 	require.Len(t, accepts(t, "", of("cloneSet", `"replicas":3,`)), 1)
 	for _, kind := range []string{"deployment", "statefulSet", "advancedStatefulSet", "cloneSet"} {
-		pods := with(t, of(kind, ""), `"template":`+podTemplate, `"template":`+strings.Replace(podTemplate, `"x"`, `"y"`, 1))
+		pods := admissiontest.With(t, of(kind, ""), `"template":`+podTemplate, `"template":`+strings.Replace(podTemplate, `"x"`, `"y"`, 1))
 		refuses(t, "", pods, "Invalid", "spec.template."+kind+"Template.spec.template.metadata.labels")
 	}
 }
@@ -193,9 +177,9 @@ func TestTheNativeStatefulSetIsCheckedAsItsAPIServerWould(t *testing.T) {
 		}
 		refuses(t, "", object, c[0], at+c[1])
 	}
-	never := with(t, of("statefulSet", ""), `"spec":{"containers"`, `"spec":{"restartPolicy":"Never","containers"`)
+	never := admissiontest.With(t, of("statefulSet", ""), `"spec":{"containers"`, `"spec":{"restartPolicy":"Never","containers"`)
 	refuses(t, "", never, "NotSupported", at+"template.spec.restartPolicy")
-	deadline := with(t, of("deployment", ""), `"spec":{"containers"`, `"spec":{"activeDeadlineSeconds":5,"containers"`)
+	deadline := admissiontest.With(t, of("deployment", ""), `"spec":{"containers"`, `"spec":{"activeDeadlineSeconds":5,"containers"`)
 	r := admissiontest.Check(t, Kind(nil), "", deadline)
 	require.Contains(t, admissiontest.Fields(r), "spec.template.deploymentTemplate.spec.template.spec.activeDeadlineSeconds")
 }
@@ -237,7 +221,7 @@ func TestUnitedDeploymentScenarios10To14And19And20WhatSubsetsAskFor(t *testing.T
 	refuses(t, "", plain(`{"name":"a","minReplicas":3,"maxReplicas":2}`, `{"name":"b"}`), "Invalid", at+"[0].minReplicas")
 	accepts(t, "", plain(`{"name":"a","minReplicas":9,"maxReplicas":9}`, `{"name":"b"}`))
 	adaptive := `"topology":{"scheduleStrategy":{"type":"Adaptive"},`
-	refuses(t, "", with(t, plain(share("1")...), `"topology":{`, adaptive), "Forbidden", at+"[0].replicas")
+	refuses(t, "", admissiontest.With(t, plain(share("1")...), `"topology":{`, adaptive), "Forbidden", at+"[0].replicas")
 
 	// Scenario 20: what is off by rounding alone is put right later.
 	for _, c := range []struct {
@@ -259,22 +243,22 @@ func TestUnitedDeploymentScenarios10To14And19And20WhatSubsetsAskFor(t *testing.T
 
 func TestUnitedDeploymentScenarios15And16Strategies(t *testing.T) {
 	reserve := func(kind string) string {
-		return with(t, of(kind, ""), `"topology":{`, `"topology":{"scheduleStrategy":{"type":"Adaptive","adaptive":{"reserveUnschedulablePods":true}},`)
+		return admissiontest.With(t, of(kind, ""), `"topology":{`, `"topology":{"scheduleStrategy":{"type":"Adaptive","adaptive":{"reserveUnschedulablePods":true}},`)
 	}
 	refuses(t, "", reserve("advancedStatefulSet"), "Invalid", "spec.topology.scheduleStrategy")
 	refuses(t, "", reserve("statefulSet"), "Invalid", "spec.topology.scheduleStrategy")
 	accepts(t, "", reserve("deployment"))
-	refuses(t, "", with(t, reserve("deployment"), `"reserveUnschedulablePods":true`, `"unschedulableDuration":-1`), "Invalid", "spec.topology.scheduleStrategy.adaptive.unschedulableDuration")
-	refuses(t, "", with(t, reserve("deployment"), `"reserveUnschedulablePods":true`, `"rescheduleCriticalSeconds":-1`), "Invalid", "spec.topology.scheduleStrategy.adaptive.rescheduleCriticalSeconds")
+	refuses(t, "", admissiontest.With(t, reserve("deployment"), `"reserveUnschedulablePods":true`, `"unschedulableDuration":-1`), "Invalid", "spec.topology.scheduleStrategy.adaptive.unschedulableDuration")
+	refuses(t, "", admissiontest.With(t, reserve("deployment"), `"reserveUnschedulablePods":true`, `"rescheduleCriticalSeconds":-1`), "Invalid", "spec.topology.scheduleStrategy.adaptive.rescheduleCriticalSeconds")
 	const at = "spec.updateStrategy.manualUpdate.partitions"
 	partitions := func(p string) string {
-		return spec(t, plain(`{"name":"a"}`), `"updateStrategy":{"manualUpdate":{"partitions":{`+p+`}}}`)
+		return admissiontest.Spec(t, plain(`{"name":"a"}`), `"updateStrategy":{"manualUpdate":{"partitions":{`+p+`}}}`)
 	}
 	refuses(t, "", partitions(`"d":1`), "Invalid", at)
 	refuses(t, "", partitions(`"a":-1`), "Invalid", at+"[a]")
-	accepts(t, partitions(`"a":-1`), spec(t, partitions(`"a":-1`), `"revisionHistoryLimit":3`))
+	accepts(t, partitions(`"a":-1`), admissiontest.Spec(t, partitions(`"a":-1`), `"revisionHistoryLimit":3`))
 	accepts(t, "", partitions(`"a":1`))
-	refuses(t, "", spec(t, plain(), `"updateStrategy":{"type":"Auto"}`), "NotSupported", "spec.updateStrategy.type")
+	refuses(t, "", admissiontest.Spec(t, plain(), `"updateStrategy":{"type":"Auto"}`), "NotSupported", "spec.updateStrategy.type")
 	refuses(t, "", replicas(t, -1, plain()), "Invalid", "spec.replicas")
 }
 
@@ -282,9 +266,9 @@ func TestUnitedDeploymentScenario17WhereASubsetIsStays(t *testing.T) {
 	const zone = `"nodeSelectorTerm":{"matchExpressions":[{"key":"zone","operator":"In","values":["1"]}]}`
 	const toleration = `"tolerations":[{"key":"k","operator":"Exists"}]`
 	old := plain(`{"name":"a",` + zone + `,` + toleration + `}`)
-	refuses(t, old, with(t, old, `["1"]`, `["2"]`), "Forbidden", "spec.topology.subsets[0].nodeSelectorTerm")
-	refuses(t, old, with(t, old, `"key":"k"`, `"key":"l"`), "Forbidden", "spec.topology.subsets[0].tolerations")
-	accepts(t, old, with(t, old, `"name":"a"`, `"name":"d"`, `["1"]`, `["2"]`))
+	refuses(t, old, admissiontest.With(t, old, `["1"]`, `["2"]`), "Forbidden", "spec.topology.subsets[0].nodeSelectorTerm")
+	refuses(t, old, admissiontest.With(t, old, `"key":"k"`, `"key":"l"`), "Forbidden", "spec.topology.subsets[0].tolerations")
+	accepts(t, old, admissiontest.With(t, old, `"name":"a"`, `"name":"d"`, `["1"]`, `["2"]`))
 }
 
 func TestWhereASubsetMayBe(t *testing.T) {
@@ -319,7 +303,7 @@ func TestWhereASubsetMayBe(t *testing.T) {
 
 func TestUnitedDeploymentScenario18WhatAStatefulSetCannotChange(t *testing.T) {
 	native := of("statefulSet", `"serviceName":"s",`)
-	refuses(t, native, with(t, native, `"serviceName":"s"`, `"serviceName":"t"`), "Forbidden", "spec.template.statefulSetTemplate.spec")
+	refuses(t, native, admissiontest.With(t, native, `"serviceName":"s"`, `"serviceName":"t"`), "Forbidden", "spec.template.statefulSetTemplate.spec")
 	accepts(t, native, of("statefulSet", `"serviceName":"s","minReadySeconds":3,"revisionHistoryLimit":2,`))
 	accepts(t, native, admissiontest.Defaulted(t, Kind(nil), "", native))
 	refuses(t, native, of("statefulSet", `"serviceName":"s","volumeClaimTemplates":[{"metadata":{"name":"d"}}],`), "Forbidden", "spec.template.statefulSetTemplate.spec")
@@ -333,8 +317,8 @@ func TestUnitedDeploymentScenario21TheSelectorStays(t *testing.T) {
 	old := plain()
 	moved := strings.ReplaceAll(old, `{"app":"x"}`, `{"app":"x","b":"c"}`)
 	refuses(t, old, moved, "Invalid", "spec.selector")
-	refuses(t, "", with(t, old, `"selector":{"matchLabels":{"app":"x"}},"template":{"d`, `"selector":{},"template":{"d`), "Invalid", "spec.selector")
-	refuses(t, "", with(t, old, `"selector":{"matchLabels":{"app":"x"}},"template":{"d`, `"template":{"d`), "Required", "spec.selector")
+	refuses(t, "", admissiontest.With(t, old, `"selector":{"matchLabels":{"app":"x"}},"template":{"d`, `"selector":{},"template":{"d`), "Invalid", "spec.selector")
+	refuses(t, "", admissiontest.With(t, old, `"selector":{"matchLabels":{"app":"x"}},"template":{"d`, `"template":{"d`), "Required", "spec.selector")
 }
 
 func TestUnitedDeploymentScenario22Patches(t *testing.T) {
@@ -346,8 +330,8 @@ func TestUnitedDeploymentScenario22Patches(t *testing.T) {
 	} {
 		refuses(t, "", patch(bad), "Invalid", at)
 		// What is stored already may stay, but not under another template.
-		accepts(t, patch(bad), spec(t, patch(bad), `"revisionHistoryLimit":3`))
-		refuses(t, patch(bad), with(t, patch(bad), `"image":"i"`, `"image":"j"`), "Invalid", at)
+		accepts(t, patch(bad), admissiontest.Spec(t, patch(bad), `"revisionHistoryLimit":3`))
+		refuses(t, patch(bad), admissiontest.With(t, patch(bad), `"image":"i"`, `"image":"j"`), "Invalid", at)
 	}
 	for _, good := range []string{`{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"2"}}}]}}`, `{"spec":{"containers":[{"name":"main","image":"j"}]}}`, `null`, `{}`} {
 		accepts(t, "", patch(good))
@@ -355,13 +339,13 @@ func TestUnitedDeploymentScenario22Patches(t *testing.T) {
 }
 
 func TestUnitedDeploymentScenario23LongNames(t *testing.T) {
-	named := func(n int) string { return with(t, plain(), `"web"`, `"`+strings.Repeat("w", n)+`"`) }
+	named := func(n int) string { return admissiontest.With(t, plain(), `"web"`, `"`+strings.Repeat("w", n)+`"`) }
 	refuses(t, "", named(53), "Invalid", "metadata.name")
 	accepts(t, "", named(52))
 	accepts(t, named(53), replicas(t, 3, named(53)))
-	stateful := with(t, of("statefulSet", "", `{"name":"zone"}`), `"web"`, `"`+strings.Repeat("w", 42)+`"`)
+	stateful := admissiontest.With(t, of("statefulSet", "", `{"name":"zone"}`), `"web"`, `"`+strings.Repeat("w", 42)+`"`)
 	require.Len(t, accepts(t, "", stateful), 1)
-	require.Empty(t, accepts(t, "", with(t, stateful, "ww", "w")))
+	require.Empty(t, accepts(t, "", admissiontest.With(t, stateful, "ww", "w")))
 }
 
 func FuzzAdmission(f *testing.F) {
