@@ -108,7 +108,7 @@ func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, missing Re
 	step.Resize = missing
 	if r.isServing(p, pending{resources: missing}) {
 		step.Closes = true
-		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+		return r.leave(p, step)
 	}
 	return step
 }
@@ -151,7 +151,7 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 	}
 	work := newPending().add(record.Grace.ContainerImages, record.Grace.ContainerRefMetadata, record.Grace.ContainerResources)
 	if r.isServing(p, work) {
-		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+		return r.leave(p, step)
 	}
 	o.Merge(storedMetadata(record.Grace.MetaDataPatch))
 	state := record.State
@@ -168,6 +168,11 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 func (r Refresh) isServing(p *corev1.Pod, work pending) bool {
 	restarts := len(work.images)+len(work.references) > 0 || work.resources.restarts(p)
 	return restarts && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
+}
+
+// leave takes the Pod out of its Services. What was to be done to it is done when that is seen.
+func (r Refresh) leave(p *corev1.Pod, step Step) Step {
+	return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
 }
 
 // storedMetadata is the metadata of a stored patch. Text that nobody can read is left out rather than block the update.
@@ -204,7 +209,7 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 	}
 	work := newPending().add(record.State.NextContainerImages, record.State.NextContainerRefMetadata, record.State.NextContainerResources)
 	if r.isServing(p, work) {
-		return step.write(closeGate(patch.New(p).IfUnchanged(p), p, r.Now))
+		return r.leave(p, step)
 	}
 	o := patch.New(p).IfUnchanged(p)
 	work.apply(o, p, record.State, r.Now)

@@ -37,9 +37,13 @@ type Update struct {
 // CloseGate is the write that takes the Pod out of its Services, and false if nothing restarts or the Pod has no gate.
 // It is due even if the condition looks False already: what is seen may be old.
 func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
-	restarts := u.Change.restarts || withheld(Read(p)).restarts
-	if !restarts || !pods.HasGate(p, pub.InPlaceUpdateReady) {
+	if !pods.HasGate(p, pub.InPlaceUpdateReady) {
 		return patch.Patch{}, false
+	}
+	if !u.Change.restarts {
+		if held, _ := withheld(Read(p)); !held.restarts {
+			return patch.Patch{}, false
+		}
 	}
 	return closeGate(patch.New(p), p, u.Now), true
 }
@@ -60,7 +64,9 @@ func closeGate(o *patch.Object, p *corev1.Pod, now time.Time) patch.Patch {
 func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 	o := patch.New(p)
 	record := Read(p)
-	u.Change = withheld(record).then(u.Change)
+	if held, is := withheld(record); is {
+		u.Change = held.then(u.Change)
+	}
 	if record.State != nil && !IsCompleted(p) {
 		// What the containers ran before is part of the write, and here it may just be changing.
 		o.IfUnchanged(p)
@@ -133,9 +139,9 @@ func (u Update) pending(old Record, p *corev1.Pod) pending {
 
 // withheld is what waits for the end of a grace period that others began: their record does not say which revision the
 // containers run meanwhile, only what they are to be given. Whatever the Pod is taken to next, that is due as well.
-func withheld(r Record) Change {
+func withheld(r Record) (change Change, is bool) {
 	if r.Grace == nil || r.State.PreviousRevision != "" {
-		return Change{}
+		return Change{}, false
 	}
 	g := r.Grace
 	// The containers cannot be seen here, nor how they take a resize: the Pod is out of its Services in any case.
@@ -143,7 +149,7 @@ func withheld(r Record) Change {
 	return Change{
 		Images: g.ContainerImages, References: g.ContainerRefMetadata, Resources: g.ContainerResources,
 		Metadata: storedMetadata(g.MetaDataPatch), restarts: restarts,
-	}
+	}, true
 }
 
 // then is a change and a later one as one.
