@@ -26,11 +26,24 @@ import (
 const (
 	indexOwner  = "owner"
 	indexOrphan = "orphan"
+	indexParted = "parted"
 )
 
-// indexers find objects by the UID of any owner, and those without a controller by namespace.
+// indexers find objects by the UID of any owner, and by namespace those without a controller and those of Pods.
 func indexers() cache.Indexers {
-	return cache.Indexers{indexOwner: byOwner, indexOrphan: byOrphanage}
+	return cache.Indexers{indexOwner: byOwner, indexOrphan: byOrphanage, indexParted: byParting}
+}
+
+// byParting finds what has been handed over to a Pod. That is little, and seldom: a sync need not ask for every Pod.
+func byParting(object any) ([]string, error) {
+	o, ok := object.(metav1.Object)
+	if !ok {
+		return nil, fmt.Errorf("not an object: %T", object)
+	}
+	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == "Pod" {
+		return []string{o.GetNamespace()}, nil
+	}
+	return nil, nil
 }
 
 func byOwner(object any) ([]string, error) {
@@ -151,18 +164,33 @@ func (c *Controller) gatherClaims(s *Snapshot) error {
 		}
 		s.Claims = append(s.Claims, claim)
 	}
+	if err := c.gatherParted(s); err != nil {
+		return err
+	}
+	return c.gatherForeignIDs(s)
+}
+
+// gatherParted finds the claims that the set's Pods hold themselves.
+func (c *Controller) gatherParted(s *Snapshot) error {
+	held, err := c.claims.GetIndexer().IndexKeys(indexParted, s.Set.Namespace)
+	if err != nil {
+		return fmt.Errorf("looking for claims of Pods: %w", err)
+	}
+	if len(held) == 0 {
+		return nil
+	}
 	for _, p := range s.Pods {
 		parted, err := owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), p.UID)
 		if err != nil {
 			return err
 		}
 		for _, claim := range parted {
-			if claim.DeletionTimestamp == nil && idOfClaim(claim, s.Set) == idOf(p, s.Set) {
+			if claim.DeletionTimestamp == nil && metav1.IsControlledBy(claim, p) && idOfClaim(claim, s.Set) == idOf(p, s.Set) {
 				s.Parted = append(s.Parted, HandOver{claim, p})
 			}
 		}
 	}
-	return c.gatherForeignIDs(s)
+	return nil
 }
 
 // gatherForeignIDs looks for Pods by the names that claims without a Pod of the set belong to.

@@ -388,3 +388,20 @@ func TestAResizeOutlivesADeletionThatIsTakenBack(t *testing.T) {
 		require.Equal(t, "2", p.Spec.Containers[0].Resources.Limits.Cpu().String(), p.Name)
 	}
 }
+
+// Somebody has made a Pod a further owner of a claim: the claim is still the set's, and there is nothing to take back.
+func TestAFurtherOwnerOfAClaimIsLeftAlone(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, claimTemplate, reuse)
+	pod := f.active()[0]
+	for _, claim := range f.objects[resourceClaims] {
+		more := claim.DeepCopyObject().(object)
+		more.SetOwnerReferences(append(more.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}))
+		f.put(resourceClaims, more)
+	}
+	before := f.total()
+	f.edit(func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 1 })
+	f.live(time.Minute)
+	require.Zero(t, f.writes["patch persistentvolumeclaims"])
+	require.Less(t, f.total()-before, 5)
+}
