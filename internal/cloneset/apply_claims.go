@@ -1,0 +1,149 @@
+package cloneset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+)
+
+// release lets Pods go that do not match any more, after their claims are theirs. A Pod that was released first would
+// look like one that is gone, and lose its claims to the next cleaning up.
+func (a *applying) release(ctx context.Context) error {
+	return kube.ForEach(len(a.plan.Release), a.parallel, func(i int) error {
+		p := a.plan.Release[i]
+		for _, h := range a.claims.handOversTo(p) {
+			if err := a.handOver(ctx, h); err != nil {
+				return err
+			}
+		}
+		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, withoutOwner(p, a.s).Build())
+		return err
+	})
+}
+
+// adoptAll takes back Pods that match again. One that refuses is left alone for a while, so that the others are kept.
+func (a *applying) adoptAll(ctx context.Context) error {
+	// The cached set may be one that was deleted since.
+	fresh, err := a.env.Flotilla.AppsV1beta1().CloneSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading CloneSet %s before Pods are adopted: %w", a.s.Set.Name, err)
+	}
+	if fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
+		return nil
+	}
+	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
+		p := a.plan.Adopt[i]
+		err := a.adopt(ctx, p)
+		if err != nil {
+			a.putOff(string(p.UID), err)
+		}
+		return err
+	})
+}
+
+// adopt takes the claims back before the Pod: while they are without their Pod they are kept, and a Pod that has come
+// without its claims would not be looked at again.
+func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
+	theirs, err := a.claimsToTakeBack(p)
+	if err != nil {
+		return err
+	}
+	for _, claim := range theirs {
+		if err := a.takeBack(ctx, HandOver{claim, p}); err != nil {
+			return err
+		}
+	}
+	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
+	_, err = a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build())
+	return err
+}
+
+// takeBack makes the set the owner of a claim again.
+func (a *applying) takeBack(ctx context.Context, h HandOver) error {
+	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.backTo(a.s.Set))
+	return err
+}
+
+// claimsToTakeBack are those that went with the Pod, and those of its id that belong to nobody.
+func (a *applying) claimsToTakeBack(p *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
+	theirs, err := owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
+	if err != nil {
+		return nil, err
+	}
+	orphans, err := a.Controller.claims.GetIndexer().ByIndex(indexOrphan, p.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("looking for orphans: %w", err)
+	}
+	for _, o := range orphans {
+		c, ok := o.(*corev1.PersistentVolumeClaim)
+		if ok && len(c.OwnerReferences) == 0 && strings.HasSuffix(c.Name, "-"+p.Name) && idOfClaim(c, a.s.Set) == idOf(p, a.s.Set) {
+			theirs = append(theirs, c)
+		}
+	}
+	return theirs, nil
+}
+
+func (a *applying) handOver(ctx context.Context, h HandOver) error {
+	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.patchFor(a.s))
+	if err != nil && !isPassing(err) {
+		a.warn(EventFailedUpdate, "handing claim %s over to Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
+	}
+	return err
+}
+
+// handleClaims sees to the claims of Pods that end. Those of Pods that were released went with them.
+func (a *applying) handleClaims(ctx context.Context) error {
+	for _, h := range a.claims.HandOver {
+		if slices.Contains(a.plan.Release, h.Pod) {
+			continue
+		}
+		if err := a.handOver(ctx, h); err != nil {
+			return err
+		}
+	}
+	for _, h := range a.s.Parted {
+		if slices.ContainsFunc(a.plan.Delete, func(d Deletion) bool { return d.Pod == h.Pod }) {
+			continue
+		}
+		if err := a.takeBack(ctx, h); err != nil && !isPassing(err) {
+			return err
+		}
+	}
+	for _, claim := range a.claims.Delete {
+		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
+			return err
+		}
+	}
+	for _, p := range a.claims.DeletePods {
+		if err := a.writer.DeletePod(ctx, a.s.Set.UID, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part hands the claims of a Pod over to it before it is deleted, where claims without a Pod are used again. They are to go
+// with this one, even if nobody gets to delete them: the next Pod must not find its data.
+func (a *applying) part(ctx context.Context, p *corev1.Pod) error {
+	if !a.s.Set.Spec.ScaleStrategy.EnablePVCReuse {
+		// Claims without a Pod are deleted anyway.
+		return nil
+	}
+	for _, claim := range a.s.claimsOf(p) {
+		if !metav1.IsControlledBy(claim, a.s.Set) {
+			continue
+		}
+		if err := a.handOver(ctx, HandOver{claim, p}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

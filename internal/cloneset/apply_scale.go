@@ -1,0 +1,213 @@
+package cloneset
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
+)
+
+// createAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
+// before their containers have started, and not after all the others have been created.
+const createAtOnce = 64
+
+// scale creates or deletes and returns whether anything was changed.
+func (a *applying) scale(ctx context.Context) bool {
+	changed := len(a.plan.Cancel) > 0
+	created, err := a.create(ctx)
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedCreate, err)
+	if a.outcome.ScaleFailure != nil {
+		a.outcome.ScaleFailure.Message = withoutIDs(a.s.Set.Name, a.outcome.ScaleFailure.Message)
+	}
+	a.outcome.ScaleRan = !a.plan.CreatePostponed
+	if created > 0 {
+		return true
+	}
+	err = kube.ForEach(len(a.plan.Delete), a.parallel, func(i int) error {
+		return a.delete(ctx, a.plan.Delete[i], EventSuccessfulDelete, EventFailedDelete)
+	})
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, err)
+	return changed || len(a.plan.Delete) > 0
+}
+
+// create makes the Pods that are missing: those of the current revision first.
+func (a *applying) create(ctx context.Context) (int, error) {
+	wanted := a.plan.CreateOld + a.plan.CreateNew
+	if a.plan.CreatePostponed {
+		return 0, nil
+	}
+	a.reportLimit(wanted, a.plan.Limited)
+	// Places whose holder is still there wait for it.
+	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
+	if n <= 0 {
+		return 0, nil
+	}
+	if n > createAtOnce {
+		n, a.outcome.Again = createAtOnce, true
+	}
+	maker, err := a.newMaker()
+	if err != nil {
+		return 0, err
+	}
+	created, err := kube.SlowStart(n, a.parallel, func(i int) error {
+		r := a.s.Update
+		if i < a.plan.CreateOld {
+			r = a.s.Current
+		}
+		name, err := maker.make(ctx, r)
+		if err != nil {
+			if !isPassing(err) {
+				a.warn(EventFailedCreate, "%v", err)
+			}
+			return err
+		}
+		a.normal(EventSuccessfulCreate, "created Pod %s", name)
+		return nil
+	})
+	if err == nil {
+		a.backoff.Succeeded(a.s.Set.UID, partCreate)
+	} else {
+		a.plan.look(a.putOff(partCreate, err))
+	}
+	return created, err
+}
+
+// reportLimit tells when throttling begins, and when its extent changes.
+func (a *applying) reportLimit(allowed, cut int) {
+	if a.memory.changedLimit(a.s.Set.UID, cut) && cut > 0 {
+		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+cut)
+	}
+}
+
+// maker makes Pods with their claims. It is safe for concurrent use.
+type maker struct {
+	*applying
+	// blueprints are those of the revisions that Pods are made of, by name.
+	blueprints map[string]blueprint
+
+	mu   sync.Mutex
+	free []string
+	used map[string]bool
+}
+
+func (a *applying) newMaker() (*maker, error) {
+	m := &maker{applying: a, blueprints: map[string]blueprint{}, free: a.claims.Free, used: map[string]bool{}}
+	for _, p := range slices.Concat(a.s.Pods, a.s.Inactive, a.s.Strangers) {
+		m.used[idOf(p, a.s.Set)] = true
+	}
+	for id := range a.s.StuckIDs {
+		m.used[id] = true
+	}
+	needed := []*appsv1.ControllerRevision{a.s.Update}
+	if a.plan.CreateOld > 0 {
+		needed = append(needed, a.s.Current)
+	}
+	for _, r := range needed {
+		b, err := a.s.blueprint(r)
+		if err != nil {
+			return nil, err
+		}
+		m.blueprints[r.Name] = b
+	}
+	return m, nil
+}
+
+// takeID is an id that is to be reused, else a new one. No Pod of that name may exist, of whomever.
+func (m *maker) takeID() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.free) > 0 {
+		id := m.free[0]
+		m.free = m.free[1:]
+		if !m.nameTaken(id) {
+			return id
+		}
+	}
+	for {
+		id := newID(m.random)
+		if !m.used[id] && !m.nameTaken(id) {
+			m.used[id] = true
+			return id
+		}
+	}
+}
+
+func (m *maker) nameTaken(id string) bool {
+	_, exists, err := m.pods.GetIndexer().GetByKey(m.s.Set.Namespace + "/" + m.s.Set.Name + "-" + id)
+	return err == nil && exists
+}
+
+// attempts bounds how often another id is drawn because a name is taken by somebody else's object.
+const attempts = 5
+
+func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string, error) {
+	var err error
+	for range attempts {
+		id := m.takeID()
+		if err = m.makeClaims(ctx, m.blueprints[r.Name].claims, id); err == nil {
+			p := newPod(m.s.Set, r, m.blueprints[r.Name], id, m.now)
+			if _, err = m.writer.CreatePod(ctx, m.s.Set.UID, p); err == nil {
+				m.memory.use(m.s.Set.UID, id)
+				m.metrics.created.Inc()
+				return p.Name, nil
+			}
+		}
+		if len(m.blueprints[r.Name].claims) > 0 && !apierrors.IsAlreadyExists(err) {
+			m.memory.keepUnused(m.s.Set.UID, m.s.Set.Generation, id)
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// makeClaims creates the claims of the id that do not exist. A claim of that name that is the set's own will do.
+func (m *maker) makeClaims(ctx context.Context, templates []corev1.PersistentVolumeClaim, id string) error {
+	for _, claim := range newClaims(m.s.Set, templates, id) {
+		if slices.ContainsFunc(m.s.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == claim.Name }) {
+			continue
+		}
+		if _, err := m.writer.CreateClaim(ctx, m.s.Set.UID, claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes a Pod and then its claims, or makes it wait for its hook. A deletion that is refused leaves the claims as
+// they were: they are taken back.
+func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) error {
+	if len(d.Prepare) > 0 {
+		err := a.send(ctx, d.Pod, d.Prepare)
+		if err != nil && !isPassing(err) {
+			a.warn(failure, "preparing the deletion of Pod %s: %v", d.Pod.Name, err)
+		}
+		return err
+	}
+	if err := a.part(ctx, d.Pod); err != nil {
+		return err
+	}
+	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
+		if !isPassing(err) {
+			a.warn(failure, "%v", err)
+		}
+		return err
+	}
+	a.metrics.deleted.Inc()
+	a.normal(success, "deleted Pod %s", d.Pod.Name)
+	for _, claim := range a.s.claimsOf(d.Pod) {
+		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
+			if !isPassing(err) {
+				a.warn(failure, "%v", err)
+			}
+			return err
+		}
+	}
+	return nil
+}
