@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -25,11 +23,11 @@ const (
 
 // startWebhooks runs webhook-server and the cert-rotator, and waits until the API server can call them.
 func startWebhooks(ctx context.Context, cluster *localcluster.Cluster) error {
-	address, err := freeAddress()
+	address, err := localcluster.FreeAddress()
 	if err != nil {
 		return err
 	}
-	health, err := freeAddress()
+	health, err := localcluster.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -46,36 +44,11 @@ func startWebhooks(ctx context.Context, cluster *localcluster.Cluster) error {
 		return err
 	}
 	return localcluster.Await(ctx, within, func(ctx context.Context) error {
-		if err := isReady(ctx, health); err != nil {
-			return err
+		if _, err := localcluster.Get(ctx, "http://"+health+"/readyz"); err != nil {
+			return fmt.Errorf("webhook-server: %w", err)
 		}
 		return speaks(cluster)
 	})
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-func isReady(ctx context.Context, health string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
-	if err != nil {
-		return fmt.Errorf("building a request: %w", err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("webhook-server: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("webhook-server is not ready: %s", response.Status)
-	}
-	return nil
 }
 
 // probe is a CloneSet of the older version, without what has a default.

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -169,7 +166,7 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	pprof, err := freeAddress()
+	pprof, err := localcluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -248,38 +245,20 @@ func (b *bench) clonesetPhases(ctx context.Context, s *side, namespace string) e
 	return nil
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
 // heap is what the process holds after a collection, in bytes.
 func heap(ctx context.Context, pprof string) (bytes int64, err error) {
 	err = localcluster.Await(ctx, time.Minute, func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pprof+"/debug/pprof/heap?gc=1&debug=1", nil)
+		text, err := localcluster.Get(ctx, "http://"+pprof+"/debug/pprof/heap?gc=1&debug=1")
 		if err != nil {
 			return err
 		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		raw, err := io.ReadAll(response.Body)
-		if err != nil {
-			return err
-		}
-		m := heapAlloc.FindSubmatch(raw)
+		m := heapAlloc.FindStringSubmatch(text)
 		if m == nil {
 			return fmt.Errorf("%s has no HeapAlloc", pprof)
 		}
-		bytes, err = strconv.ParseInt(string(m[1]), 10, 64)
+		bytes, err = strconv.ParseInt(m[1], 10, 64)
 		return err
 	})
 	return bytes, err

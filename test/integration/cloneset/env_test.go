@@ -34,13 +34,7 @@ type env struct {
 // newEnv makes a namespace without a controller.
 func newEnv(t *testing.T) *env {
 	t.Helper()
-	ns, err := cluster.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cloneset-"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		// The test's own context has ended by now.
-		_ = cluster.Kube.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
-	})
-	return &env{T: t, namespace: ns.Name}
+	return &env{T: t, namespace: cluster.Namespace(t, "cloneset-")}
 }
 
 // newRunningEnv makes a namespace with a controller, for tests that run beside others.

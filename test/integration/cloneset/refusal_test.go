@@ -31,7 +31,7 @@ var requests = regexp.MustCompile(`(?m)^rest_client_requests_total\{code="(\d+)"
 // writesOf counts the requests of a controller that change something or were to.
 func writesOf(t *testing.T, metrics string) int {
 	t.Helper()
-	text, err := get(t.Context(), "http://"+metrics+"/metrics")
+	text, err := localcluster.Get(t.Context(), "http://"+metrics+"/metrics")
 	require.NoError(t, err)
 	n := 0
 	for _, match := range requests.FindAllStringSubmatch(text, -1) {
@@ -44,7 +44,7 @@ func writesOf(t *testing.T, metrics string) int {
 
 func (e *env) startWithMetrics() string {
 	e.Helper()
-	metrics := freeAddress(e.T)
+	metrics := harness.FreeAddress(e)
 	cluster.StartController(e, "cloneset-controller", e.namespace, "--metrics-bind-address="+metrics)
 	return metrics
 }

@@ -2,60 +2,31 @@ package cloneset
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flotilla-k8s/flotilla/test/harness"
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
-
-// freeAddress is one that nothing listens on just now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return string(body), err
-}
 
 func TestHealthMetricsAndProfilesAreServed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	health, metrics, profiles := freeAddress(t), freeAddress(t), freeAddress(t)
+	health, metrics, profiles := harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
 	cluster.StartController(t, "cloneset-controller", e.namespace,
 		"--health-probe-bind-address="+health, "--metrics-bind-address="+metrics, "--pprof-bind-address="+profiles)
 	harness.Eventually(t, "readiness", harness.Patience, func(ctx context.Context) error {
-		_, err := get(ctx, "http://"+health+"/readyz")
+		_, err := localcluster.Get(ctx, "http://"+health+"/readyz")
 		return err
 	})
-	_, err := get(t.Context(), "http://"+health+"/livez")
+	_, err := localcluster.Get(t.Context(), "http://"+health+"/livez")
 	require.NoError(t, err)
-	_, err = get(t.Context(), "http://"+profiles+"/debug/pprof/heap")
+	_, err = localcluster.Get(t.Context(), "http://"+profiles+"/debug/pprof/heap")
 	require.NoError(t, err)
 	e.create(newSet(2))
 	e.available(2)
-	text, err := get(t.Context(), "http://"+metrics+"/metrics")
+	text, err := localcluster.Get(t.Context(), "http://"+metrics+"/metrics")
 	require.NoError(t, err)
 	for _, name := range []string{
 		`flotilla_cloneset_pods_created_total 2`, `flotilla_cloneset_writes_total{kind="Pod",verb="create"} 2`,

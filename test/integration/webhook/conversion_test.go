@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,25 +31,11 @@ type lab struct {
 	process        *localcluster.Process
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(cluster.Config)
 	require.NoError(t, err)
-	ns, err := cluster.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "webhook-"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	l := &lab{T: t, objects: objects, namespace: ns.Name, health: freeAddress(t), server: freeAddress(t)}
-	t.Cleanup(func() {
-		// The test's own context has ended by now.
-		_ = cluster.Kube.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{})
-	})
+	l := &lab{T: t, objects: objects, namespace: cluster.Namespace(t, "webhook-"), health: harness.FreeAddress(t), server: harness.FreeAddress(t)}
 	l.convertAt("https://" + l.server + "/convert")
 	cluster.StartController(t, "cert-manager", system, "--propagation-delay=1s")
 	l.serve()
@@ -83,30 +66,39 @@ func (l *lab) convertAt(url string) {
 
 // isReady asks a process whether it is ready.
 func isReady(ctx context.Context, health string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return errors.New(response.Status)
-	}
-	return nil
+	_, err := localcluster.Get(ctx, "http://"+health+"/readyz")
+	return err
 }
 
-// isReady waits until the server has its pair and v1alpha1 can be read.
+// isReady waits until the server has its pair and every kind is converted. A list of nothing converts nothing: only an
+// object shows that the API server trusts the server.
 func (l *lab) isReady() {
 	l.Helper()
 	harness.Eventually(l, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, l.health) })
-	for _, kind := range kinds() {
-		harness.Eventually(l, kind+" in v1alpha1", harness.Patience, func(ctx context.Context) error {
-			_, err := l.of(kind, "v1alpha1").List(ctx, metav1.ListOptions{})
+	for resource, o := range probes() {
+		harness.Eventually(l, "conversion of "+resource, harness.Patience, func(ctx context.Context) error {
+			_, err := l.of(resource, "v1alpha1").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		})
+	}
+}
+
+// probes are one object of each kind, which are never stored.
+func probes() map[string]*unstructured.Unstructured {
+	job := map[string]any{"template": podTemplate()}
+	job["template"].(map[string]any)["spec"].(map[string]any)["restartPolicy"] = "Never"
+	set := cloneSet("v1alpha1", nil)
+	set.SetName("probe")
+	return map[string]*unstructured.Unstructured{
+		"clonesets":         set,
+		"statefulsets":      statefulSet("v1alpha1", "probe", nil),
+		"uniteddeployments": united("v1alpha1", "probe", "deploymentTemplate", nil),
+		"sidecarsets": object("SidecarSet", "v1alpha1", "probe", map[string]any{
+			"selector": selector(), "containers": []any{map[string]any{"name": "agent", "image": "registry.example/agent:1"}},
+		}),
+		"advancedcronjobs": object("AdvancedCronJob", "v1alpha1", "probe", map[string]any{
+			"schedule": "0 0 * * *", "template": map[string]any{"jobTemplate": map[string]any{"spec": job}},
+		}),
 	}
 }
 
@@ -230,8 +222,6 @@ func TestScenario038_WithoutTheWebhookTheStoredVersionWorks(t *testing.T) {
 // authority are replaced.
 func TestNoCallFailsWhileCertificatesRotate(t *testing.T) {
 	l := newLab(t)
-	// A list of nothing converts nothing: only an object shows that the API server trusts the server.
-	l.speaks("clonesets", cloneSet("v1alpha1", nil))
 	_, err := l.of("clonesets", "v1beta1").Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
 	require.NoError(t, err)
 	var calls, failed atomic.Int64

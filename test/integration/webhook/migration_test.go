@@ -155,7 +155,7 @@ func (l *lab) ends(p *localcluster.Process) {
 // breakHooks lets every call of a hook fail: a write that calls one is refused.
 func (l *lab) breakHooks() {
 	l.Helper()
-	nobody := "https://" + freeAddress(l.T)
+	nobody := "https://" + harness.FreeAddress(l)
 	api := cluster.Kube.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().Get(l.Context(), "flotilla-mutating-webhook-configuration", metav1.GetOptions{})
 	require.NoError(l, err)
@@ -206,7 +206,7 @@ func TestScenario041_046_TheClusterMigrates(t *testing.T) {
 	}
 	l.areMigrated(stored)
 	// Controllers start although nobody converts.
-	health := freeAddress(t)
+	health := harness.FreeAddress(t)
 	cluster.StartController(t, "cloneset-controller", l.namespace, "--health-probe-bind-address="+health)
 	harness.Eventually(t, "readiness of the controller", harness.Patience, func(ctx context.Context) error { return isReady(ctx, health) })
 }
@@ -327,7 +327,7 @@ func TestScenario039_WhatIsStoredInTheOldVersionNeedsConversion(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, cluster.Kube.CoreV1().Namespaces().Delete(t.Context(), l.namespace, metav1.DeleteOptions{}))
 	l.serve()
-	l.isReady()
+	harness.Eventually(t, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, l.health) })
 	harness.Eventually(t, "the end of the namespace", harness.Patience, func(ctx context.Context) error {
 		_, err := cluster.Kube.CoreV1().Namespaces().Get(ctx, l.namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

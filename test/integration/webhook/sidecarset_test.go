@@ -36,15 +36,6 @@ func (l *lab) sidecarSet(version, name string, container, more map[string]any) *
 	return object("SidecarSet", version, name, spec)
 }
 
-// speaks waits until an object of the older version is understood: its CRD gets the authority at another moment than others.
-func (l *lab) speaks(resource string, o *unstructured.Unstructured) {
-	l.Helper()
-	harness.Eventually(l, "conversion of "+resource, harness.Patience, func(ctx context.Context) error {
-		_, err := l.of(resource, "v1alpha1").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	})
-}
-
 // causes are the fields of a refusal.
 func causes(t *testing.T, err error) []string {
 	t.Helper()
@@ -63,7 +54,6 @@ func TestSidecarSetAdmissionOnARealServer(t *testing.T) {
 	l := newLab(t)
 	l.admit()
 	alpha, beta := l.of("sidecarsets", "v1alpha1"), l.of("sidecarsets", "v1beta1")
-	l.speaks("sidecarsets", l.sidecarSet("v1alpha1", "probe", nil, nil))
 
 	t.Run("Scenario001_defaults and hashes reach both versions", func(t *testing.T) {
 		a, err := alpha.Create(t.Context(), l.sidecarSet("v1alpha1", "old", map[string]any{"futureField": true}, map[string]any{"namespace": "elsewhere"}), metav1.CreateOptions{})

@@ -24,7 +24,6 @@ func TestUnitedDeploymentAdmissionOnARealServer(t *testing.T) {
 	l := newLab(t)
 	l.admit()
 	alpha, beta := l.of("uniteddeployments", "v1alpha1"), l.of("uniteddeployments", "v1beta1")
-	l.speaks("uniteddeployments", united("v1alpha1", "probe", "deploymentTemplate", nil))
 
 	t.Run("Scenarios002and025_defaults reach both versions, each in its own form", func(t *testing.T) {
 		flat := map[string]any{"updateStrategy": map[string]any{"type": "InPlaceIfPossible", "maxUnavailable": "20%"}}
