@@ -35,9 +35,9 @@ func (a *applying) scale(ctx context.Context) bool {
 	return changed || len(a.plan.Delete) > 0
 }
 
-// create makes the Pods that are missing: those of the current revision first.
+// create makes the Pods that are missing.
 func (a *applying) create(ctx context.Context) (int, error) {
-	wanted := a.plan.CreateOld + a.plan.CreateNew
+	wanted := a.plan.Create.total()
 	if a.plan.CreatePostponed {
 		return 0, nil
 	}
@@ -56,7 +56,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	}
 	created, err := kube.SlowStart(n, a.parallel, func(i int) error {
 		r := a.s.Update
-		if i < a.plan.CreateOld {
+		if a.plan.Create.isOld(i) {
 			r = a.s.Current
 		}
 		name, err := maker.make(ctx, r)
@@ -104,7 +104,7 @@ func (a *applying) newMaker() (*maker, error) {
 		m.used[id] = true
 	}
 	needed := []*appsv1.ControllerRevision{a.s.Update}
-	if a.plan.CreateOld > 0 {
+	if a.plan.Create.old+a.plan.Create.oldSurge > 0 {
 		needed = append(needed, a.s.Current)
 	}
 	for _, r := range needed {

@@ -173,9 +173,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	if err != nil {
 		return c.stall(ctx, set, selector, &Problem{ReasonInvalidSpec, err.Error()}, now)
 	}
-	claims := s.PlanClaims(plan.CreatePostponed || plan.CreateOld+plan.CreateNew > 0, now)
+	claims := s.PlanClaims(plan.CreatePostponed || plan.Create.total() > 0, now)
 	plan.look(claims.RequeueAfter)
-	logr.FromContextOrDiscard(ctx).V(4).Info("planned", "pods", len(s.Pods), "createOld", plan.CreateOld, "createNew", plan.CreateNew,
+	logr.FromContextOrDiscard(ctx).V(4).Info("planned", "pods", len(s.Pods), "create", plan.Create.total(),
 		"delete", len(plan.Delete), "update", len(plan.Update), "refresh", len(plan.Refresh))
 	outcome, applyErr := c.apply(ctx, s, plan, claims, now)
 	status, look := s.Status(outcome, selector.String(), now)

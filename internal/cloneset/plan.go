@@ -26,8 +26,8 @@ type Plan struct {
 	Refresh []Refresh
 	Cancel  []PodPatch
 
-	// CreateOld Pods are made from the current revision, then CreateNew from the update revision.
-	CreateOld, CreateNew int
+	// Create is how many Pods are made.
+	Create creations
 	// Limited is by how many Pods scaleStrategy.maxUnavailable cut the creation.
 	Limited int
 	// CreatePostponed, UpdatePostponed: something of the kind is left out because it failed not long ago.

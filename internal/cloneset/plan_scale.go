@@ -55,9 +55,11 @@ func count(members []*member, updated func(*member) bool) counts {
 // scaling is how many Pods to create and delete. The names are those of the formulas in the documentation of the kind.
 type scaling struct {
 	up, upOld, upLimit int
-	down, downOld      int
-	deleteReadyLimit   int
-	surge              int
+	// upOldSurge is how many of upOld only stand in for Pods that are to go.
+	upOldSurge       int
+	down, downOld    int
+	deleteReadyLimit int
+	surge            int
 }
 
 // scaleRules choose between forms of the formulas.
@@ -81,6 +83,7 @@ func scale(n numbers, c counts, rules scaleRules) scaling {
 	}
 	if s.up = max(n.replicas+s.surge-total, 0); s.up > 0 {
 		s.upOld = max(n.partition+surgeOld-totalOld, 0)
+		s.upOldSurge = s.upOld - max(n.partition-totalOld, 0)
 	}
 	s.upLimit = min(s.up, max(n.scaleUnavailable-totalUnavailable, 0))
 	if s.down = max(total-c.all.specified-(n.replicas+s.surge), 0); s.down > 0 {
@@ -96,6 +99,24 @@ func scale(n numbers, c counts, rules scaleRules) scaling {
 		s.downOld = max(s.downOld-c.old.leaving, 0)
 	}
 	return s
+}
+
+// creations are made in the order of the fields. Old Pods that only stand in for others come last: as long as new ones are
+// missing an update would take them at once, and scaling would make them again.
+type creations struct{ old, new, oldSurge int }
+
+func (c creations) total() int { return c.old + c.new + c.oldSurge }
+
+// isOld says whether the i-th is made from the current revision.
+func (c creations) isOld(i int) bool { return i < c.old || i >= c.old+c.new }
+
+// creations share the limit out.
+func (s scaling) creations() creations {
+	var c creations
+	c.old = min(s.upOld-s.upOldSurge, s.upLimit)
+	c.new = min(max(s.up-s.upOld, 0), s.upLimit-c.old)
+	c.oldSurge = s.upLimit - c.old - c.new
+	return c
 }
 
 // diffs are how many Pods are too many (positive) or too few at old revisions and at the update revision.
@@ -172,11 +193,10 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		noUpdateSurge: n.maxUnavailable >= n.maxSurge && s.areInPlace(candidates, changes),
 	})
 
-	plan.CreateOld = min(x.upOld, x.upLimit)
-	plan.CreateNew = x.upLimit - plan.CreateOld
+	plan.Create = x.creations()
 	plan.Limited = x.up - x.upLimit
 	if s.CreateAfter > 0 && x.upLimit > 0 {
-		plan.CreateOld, plan.CreateNew, plan.CreatePostponed = 0, 0, true
+		plan.Create, plan.CreatePostponed = creations{}, true
 		plan.look(s.CreateAfter)
 	}
 
