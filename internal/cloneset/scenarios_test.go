@@ -204,6 +204,17 @@ func TestScenario12CreationIsThrottled(t *testing.T) {
 	require.Contains(t, strings.Join(f.events, "\n"), EventScaleUpLimited)
 }
 
+func TestCreationWaitsForWhatIsNotAvailable(t *testing.T) {
+	f := newFixture(t)
+	f.create(5, scaleUnavailable("2"))
+	for range 5 {
+		f.show(len(f.history))
+		_, err := f.sync()
+		require.NoError(t, err)
+	}
+	require.Len(t, f.active(), 2)
+}
+
 func TestScenario13NothingIsCreatedWithAScaleBudgetOfZero(t *testing.T) {
 	f := newFixture(t)
 	f.create(5, scaleUnavailable("0"))
@@ -342,6 +353,35 @@ func (f *fixture) markDelete(name string) {
 func (f *fixture) breakPod(name string) {
 	f.model.edit(name, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "broken" })
 	f.settle()
+}
+
+func TestAPodIsReplacedByOneOfItsRevision(t *testing.T) {
+	for _, limits := range []edit{surge("1"), surge("2"), unavailable("1")} {
+		for _, chosen := range []string{"a", "b"} {
+			f := newFixture(t)
+			f.start(5, partition("3"), unavailable("0"), surge("1"))
+			f.edit(image("b"))
+			f.rest()
+			f.edit(limits)
+			f.markDelete(f.withImage(chosen))
+			f.rest()
+			require.Equal(t, "3a2b", f.images(), "without one at %s", chosen)
+		}
+	}
+}
+
+func TestWhatThePartitionLacksIsCreatedFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, partition("3"))
+	f.edit(image("b"))
+	f.rest()
+	f.deletePod(f.withImage("a"))
+	f.deletePod(f.withImage("b"))
+	f.edit(scaleUnavailable("1"))
+	f.show(len(f.history))
+	_, err := f.sync()
+	require.NoError(t, err)
+	require.Equal(t, "3a1b", f.images())
 }
 
 func TestScenarios28To31SpecifiedDelete(t *testing.T) {

@@ -248,6 +248,15 @@ func TestScenarios19To23TheGracePeriod(t *testing.T) {
 		p = send(t, p, step(p, now.Add(31*time.Second)).Patch)
 		require.Equal(t, pub.LifecycleStateNormal, pods.LifecycleState(p))
 	})
+	t.Run("its end closes a gate that others have opened before it changes the image", func(t *testing.T) {
+		p := begin(t)
+		pods.Condition(p, pub.InPlaceUpdateReady).Status = corev1.ConditionTrue
+		p = send(t, p, step(p, now.Add(30*time.Second)).Patch)
+		require.Equal(t, "a", p.Spec.Containers[0].Image)
+		require.False(t, pods.IsConditionTrue(p, pub.InPlaceUpdateReady))
+		p = send(t, p, step(p, now.Add(31*time.Second)).Patch)
+		require.Equal(t, "b", p.Spec.Containers[0].Image)
+	})
 	t.Run("21 another target takes over without waiting longer", func(t *testing.T) {
 		p := begin(t)
 		u := updateTo(t, "web-C", template(), template(mainImage("c")), 5, now.Add(10*time.Second))
