@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
@@ -58,8 +56,8 @@ func (a *applying) note(err error) {
 // fail notes an error and says in the outcome what failed, unless it is one that goes away by itself.
 func (a *applying) fail(into **Problem, reason string, err error) {
 	a.note(err)
-	if err != nil && *into == nil && !isPassing(err) {
-		*into = &Problem{Reason: reason, Message: firstLine(err)}
+	if err != nil && *into == nil && !kube.IsPassing(err) {
+		*into = &Problem{Reason: reason, Message: kube.FirstLine(err)}
 	}
 }
 
@@ -70,33 +68,10 @@ func withoutIDs(set, text string) string {
 	return drawn.ReplaceAllString(text, set+"-*")
 }
 
-// firstLine is the first of several joined errors.
-func firstLine(err error) string {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		for _, e := range joined.Unwrap() {
-			if !isPassing(e) {
-				return firstLine(e)
-			}
-		}
-	}
-	return err.Error()
-}
-
-// isPassing says whether an error only means that somebody else was faster, or that the set is about to go.
-func isPassing(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isPassing(e) })
-	}
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) ||
-		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || errors.Is(err, context.Canceled)
-}
-
 // putOff remembers for how long a part of the work that failed is not tried again, and returns it. What passes by itself,
 // and an API server that does not answer, says nothing about the part.
 func (a *applying) putOff(part string, err error) time.Duration {
-	if isPassing(err) || kube.IsLost(err) {
+	if kube.IsPassing(err) || kube.IsLost(err) {
 		return 0
 	}
 	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)

@@ -74,17 +74,16 @@ func (a *applying) takeBack(ctx context.Context, h HandOver) error {
 
 // claimsToTakeBack are those that went with the Pod, and those of its id that belong to nobody.
 func (a *applying) claimsToTakeBack(p *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
-	theirs, err := owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
+	theirs, err := kube.Owned[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.UID)
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := a.Controller.claims.GetIndexer().ByIndex(indexOrphan, p.Namespace)
+	orphans, err := kube.Orphans[*corev1.PersistentVolumeClaim](a.Controller.claims.GetIndexer(), p.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("looking for orphans: %w", err)
+		return nil, err
 	}
-	for _, o := range orphans {
-		c, ok := o.(*corev1.PersistentVolumeClaim)
-		if ok && len(c.OwnerReferences) == 0 && strings.HasSuffix(c.Name, "-"+p.Name) && idOfClaim(c, a.s.Set) == idOf(p, a.s.Set) {
+	for _, c := range orphans {
+		if len(c.OwnerReferences) == 0 && strings.HasSuffix(c.Name, "-"+p.Name) && idOfClaim(c, a.s.Set) == idOf(p, a.s.Set) {
 			theirs = append(theirs, c)
 		}
 	}
@@ -93,7 +92,7 @@ func (a *applying) claimsToTakeBack(p *corev1.Pod) ([]*corev1.PersistentVolumeCl
 
 func (a *applying) handOver(ctx context.Context, h HandOver) error {
 	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.patchFor(a.s))
-	if err != nil && !isPassing(err) {
+	if err != nil && !kube.IsPassing(err) {
 		a.warn(EventFailedUpdate, "handing claim %s over to Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
 	}
 	return err
@@ -113,7 +112,7 @@ func (a *applying) handleClaims(ctx context.Context) error {
 		if slices.ContainsFunc(a.plan.Delete, func(d Deletion) bool { return d.Pod == h.Pod }) {
 			continue
 		}
-		if err := a.takeBack(ctx, h); err != nil && !isPassing(err) {
+		if err := a.takeBack(ctx, h); err != nil && !kube.IsPassing(err) {
 			return err
 		}
 	}

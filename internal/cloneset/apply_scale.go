@@ -61,7 +61,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 		}
 		name, err := maker.make(ctx, r)
 		if err != nil {
-			if !isPassing(err) {
+			if !kube.IsPassing(err) {
 				a.warn(EventFailedCreate, "%v", err)
 			}
 			return err
@@ -185,7 +185,7 @@ func (m *maker) makeClaims(ctx context.Context, templates []corev1.PersistentVol
 func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) error {
 	if len(d.Prepare) > 0 {
 		err := a.send(ctx, d.Pod, d.Prepare)
-		if err != nil && !isPassing(err) {
+		if err != nil && !kube.IsPassing(err) {
 			a.warn(failure, "preparing the deletion of Pod %s: %v", d.Pod.Name, err)
 		}
 		return err
@@ -194,7 +194,7 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 		return err
 	}
 	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
-		if !isPassing(err) {
+		if !kube.IsPassing(err) {
 			a.warn(failure, "%v", err)
 		}
 		return err
@@ -203,7 +203,7 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 	a.normal(success, "deleted Pod %s", d.Pod.Name)
 	for _, claim := range a.s.claimsOf(d.Pod) {
 		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
-			if !isPassing(err) {
+			if !kube.IsPassing(err) {
 				a.warn(failure, "%v", err)
 			}
 			return err

@@ -133,7 +133,7 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 	switch {
 	case u.InPlace != nil:
 		err := a.updateInPlace(ctx, u.Pod, u)
-		if err != nil && !isPassing(err) {
+		if err != nil && !kube.IsPassing(err) {
 			a.warn(EventFailedUpdateInPlace, "%v", err)
 		}
 		return err
@@ -188,7 +188,7 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, update Upda
 // reopen puts a Pod back into its Services whose change was refused. If the Pod has changed meanwhile the next sync will.
 func (a *applying) reopen(ctx context.Context, p *corev1.Pod) error {
 	_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, inplace.OpenGate(p, a.now))
-	if err != nil && isPassing(err) {
+	if err != nil && kube.IsPassing(err) {
 		return nil
 	}
 	return err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -35,7 +34,7 @@ type Controller struct {
 	can     inplace.Abilities
 	gate    *kube.Gate
 	writer  *kube.Writer
-	loop    waker
+	loop    loop
 	metrics *metrics
 	// parallel bounds the requests of one sync that are under way at a time.
 	parallel int
@@ -49,11 +48,9 @@ type Controller struct {
 	memory  memory
 }
 
-// waker calls the sync of a key: now, after all that changed, or in a moment.
-type waker interface {
-	Add(key cache.ObjectName)
-	AddInitial(key cache.ObjectName)
-	AddSoon(key cache.ObjectName)
+// loop runs the syncs that it is woken for.
+type loop interface {
+	kube.Waker
 	Forget(key cache.ObjectName)
 	Run(ctx context.Context, workers int)
 }
@@ -86,7 +83,7 @@ func newController(env *app.Env, options Options) (*Controller, error) {
 
 // Work syncs until the context ends. It begins when the caches show all that another leader may have done.
 func (c *Controller) Work(ctx context.Context, workers int) {
-	if err := kube.CatchUp(ctx, c.env.Metadata, c.env.Namespace, c.sources()); err != nil {
+	if err := kube.CatchUp(ctx, c.env.Metadata, c.env.Namespace, kube.Sources(c.watched)); err != nil {
 		return
 	}
 	c.loop.Run(ctx, workers)
@@ -119,7 +116,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Durat
 	c.metrics.duration.Observe(c.env.Clock.Since(start).Seconds())
 	c.forgetIfGone(key, cached.UID)
 	switch {
-	case err != nil && isPassing(err):
+	case err != nil && kube.IsPassing(err):
 		c.metrics.syncs.WithLabelValues(resultOvertaken).Inc()
 	case err != nil:
 		c.metrics.syncs.WithLabelValues(resultError).Inc()
@@ -163,7 +160,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 		return 0, nil
 	}
 	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
-		if isPassing(err) {
+		if kube.IsPassing(err) {
 			return 0, kube.Passing(err)
 		}
 		return 0, errors.Join(err, c.reportNoRevision(ctx, set, err, now))
@@ -187,7 +184,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 		plan.look(gateDelay)
 	}
 	err = errors.Join(applyErr, statusErr, tidyErr)
-	if err != nil && isPassing(err) {
+	if err != nil && kube.IsPassing(err) {
 		err = kube.Passing(err)
 	}
 	return plan.RequeueAfter, err
@@ -221,9 +218,9 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector 
 func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet, problem error, now time.Time) error {
 	old := conditions{list: set.Status.Conditions}
 	if !old.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonNoRevision) {
-		c.env.Recorder.Event(set, corev1.EventTypeWarning, ReasonNoRevision, firstLine(problem))
+		c.env.Recorder.Event(set, corev1.EventTypeWarning, ReasonNoRevision, kube.FirstLine(problem))
 	}
-	return c.writeStatus(ctx, set, NoRevisionStatus(set, firstLine(problem), now))
+	return c.writeStatus(ctx, set, NoRevisionStatus(set, kube.FirstLine(problem), now))
 }
 
 // writeStatus sends what differs, and nothing if nothing does.
@@ -231,26 +228,8 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 	if set.Status.ObservedGeneration > 0 && equality.Semantic.DeepEqual(&set.Status, status) {
 		return nil
 	}
-	// The first status is written with its zeros: that there are none is worth knowing.
-	before := []byte(`{"status":{}}`)
-	var err error
-	if set.Status.ObservedGeneration > 0 {
-		if before, err = json.Marshal(map[string]any{"status": &set.Status}); err != nil {
-			return fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(set), err)
-		}
-	}
-	after, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		return fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	diff, err := jsonpatch.CreateMergePatch(before, after)
-	if err != nil {
-		return fmt.Errorf("comparing the status of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	if string(diff) == "{}" {
-		return nil
-	}
-	if diff, err = onlyFor(set, diff); err != nil {
+	diff, err := kube.StatusPatch(set, set.Status.ObservedGeneration == 0, &set.Status, status)
+	if diff == nil || err != nil {
 		return err
 	}
 	patched, err := c.env.Flotilla.AppsV1beta1().CloneSets(set.Namespace).Patch(
@@ -264,19 +243,6 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 	c.gate.Wrote(set.UID, c.sets.GetStore(), patched.ResourceVersion)
 	c.metrics.wrote("CloneSet", "status")
 	return nil
-}
-
-// onlyFor makes a merge patch apply to this set and to no namesake that was created since.
-func onlyFor(set *v1beta1.CloneSet, body []byte) ([]byte, error) {
-	uid, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the UID of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	merged, err := jsonpatch.MergeMergePatches(body, uid)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the UID of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	return merged, nil
 }
 
 // tidy removes what has served its purpose: old revisions, and names of Pods that are gone. It returns whether more is

@@ -406,7 +406,7 @@ func TestNothingIsRememberedOfASetThatIsGone(t *testing.T) {
 			gone := f.set()
 			f.remove(resourceSets, namespace+"/"+setName)
 			must(f.controller.sets.GetStore().Delete(gone))
-			f.watches[resourceSets].handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
+			f.watches[resourceSets].Handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
 			return errors.New("lost")
 		}
 		return nil

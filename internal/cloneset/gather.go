@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,60 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
-
-// Indices of the stores.
-const (
-	indexOwner  = "owner"
-	indexOrphan = "orphan"
-	indexParted = "parted"
-)
-
-// indexers find objects by the UID of any owner, and by namespace those without a controller and those of Pods.
-func indexers() cache.Indexers {
-	return cache.Indexers{indexOwner: byOwner, indexOrphan: byOrphanage, indexParted: byParting}
-}
-
-// byParting finds what has been handed over to a Pod. That is little, and seldom: a sync need not ask for every Pod.
-func byParting(object any) ([]string, error) {
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("not an object: %T", object)
-	}
-	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == "Pod" {
-		return []string{o.GetNamespace()}, nil
-	}
-	return nil, nil
-}
-
-func byOwner(object any) ([]string, error) {
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("not an object: %T", object)
-	}
-	var uids []string
-	for _, r := range o.GetOwnerReferences() {
-		uids = append(uids, string(r.UID))
-	}
-	return uids, nil
-}
-
-func byOrphanage(object any) ([]string, error) {
-	o, ok := object.(metav1.Object)
-	if !ok {
-		return nil, fmt.Errorf("not an object: %T", object)
-	}
-	if metav1.GetControllerOfNoCopy(o) != nil || o.GetLabels() == nil {
-		return nil, nil
-	}
-	return []string{o.GetNamespace()}, nil
-}
 
 // gather reads the caches.
 func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, now time.Time) (*Snapshot, error) {
@@ -118,7 +70,7 @@ const partCreate = "create"
 func goalOf(set *v1beta1.CloneSet) string { return strconv.FormatInt(set.Generation, 10) }
 
 func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
-	owned, err := owned[*corev1.Pod](c.pods.GetIndexer(), s.Set.UID)
+	owned, err := kube.Owned[*corev1.Pod](c.pods.GetIndexer(), s.Set.UID)
 	if err != nil {
 		return err
 	}
@@ -132,16 +84,15 @@ func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 			s.Strangers = append(s.Strangers, p)
 		}
 	}
-	orphans, err := c.pods.GetIndexer().ByIndex(indexOrphan, s.Set.Namespace)
+	orphans, err := kube.Orphans[*corev1.Pod](c.pods.GetIndexer(), s.Set.Namespace)
 	if err != nil {
-		return fmt.Errorf("looking for orphans: %w", err)
+		return err
 	}
-	for _, o := range orphans {
-		if p, ok := o.(*corev1.Pod); ok && s.isReturning(p, selector) {
+	for _, p := range orphans {
+		if s.isReturning(p, selector) {
 			s.Returning = append(s.Returning, p)
 		}
 	}
-	slices.SortFunc(s.Returning, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 
@@ -153,7 +104,7 @@ func (s *Snapshot) isReturning(p *corev1.Pod, selector labels.Selector) bool {
 }
 
 func (c *Controller) gatherClaims(s *Snapshot) error {
-	claims, err := owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), s.Set.UID)
+	claims, err := kube.Owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), s.Set.UID)
 	if err != nil {
 		return err
 	}
@@ -172,7 +123,7 @@ func (c *Controller) gatherClaims(s *Snapshot) error {
 
 // gatherParted finds the claims that the set's Pods hold themselves.
 func (c *Controller) gatherParted(s *Snapshot) error {
-	held, err := c.claims.GetIndexer().IndexKeys(indexParted, s.Set.Namespace)
+	held, err := c.claims.GetIndexer().IndexKeys(kube.IndexOfPod, s.Set.Namespace)
 	if err != nil {
 		return fmt.Errorf("looking for claims of Pods: %w", err)
 	}
@@ -180,7 +131,7 @@ func (c *Controller) gatherParted(s *Snapshot) error {
 		return nil
 	}
 	for _, p := range s.Pods {
-		parted, err := owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), p.UID)
+		parted, err := kube.Owned[*corev1.PersistentVolumeClaim](c.claims.GetIndexer(), p.UID)
 		if err != nil {
 			return err
 		}
@@ -220,18 +171,17 @@ func (c *Controller) gatherForeignIDs(s *Snapshot) error {
 
 // gatherRevisions lists those that match the selector and belong to the set or to nobody.
 func (c *Controller) gatherRevisions(s *Snapshot, selector labels.Selector) error {
-	list, err := owned[*appsv1.ControllerRevision](c.revisions.GetIndexer(), s.Set.UID)
+	list, err := kube.Owned[*appsv1.ControllerRevision](c.revisions.GetIndexer(), s.Set.UID)
 	if err != nil {
 		return err
 	}
-	orphans, err := c.revisions.GetIndexer().ByIndex(indexOrphan, s.Set.Namespace)
+	orphans, err := kube.Orphans[*appsv1.ControllerRevision](c.revisions.GetIndexer(), s.Set.Namespace)
 	if err != nil {
-		return fmt.Errorf("looking for orphans: %w", err)
+		return err
 	}
-	for _, o := range orphans {
-		r, ok := o.(*appsv1.ControllerRevision)
+	for _, r := range orphans {
 		// Revisions of another set of the same selector are told by their names.
-		if ok && len(r.OwnerReferences) == 0 && r.Name == revision.Name(s.Set.Name, revision.ShortHash(r.Name)) {
+		if len(r.OwnerReferences) == 0 && r.Name == revision.Name(s.Set.Name, revision.ShortHash(r.Name)) {
 			list = append(list, r)
 		}
 	}
@@ -242,20 +192,4 @@ func (c *Controller) gatherRevisions(s *Snapshot, selector labels.Selector) erro
 	}
 	s.Revisions = revision.Sort(s.Revisions)
 	return nil
-}
-
-// owned are the objects with that owner, by name: an index has no order, and decisions must not depend on chance.
-func owned[T metav1.Object](indexer cache.Indexer, uid types.UID) ([]T, error) {
-	items, err := indexer.ByIndex(indexOwner, string(uid))
-	if err != nil {
-		return nil, fmt.Errorf("looking for what the set owns: %w", err)
-	}
-	out := make([]T, 0, len(items))
-	for _, i := range items {
-		if t, ok := i.(T); ok {
-			out = append(out, t)
-		}
-	}
-	slices.SortFunc(out, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return out, nil
 }

@@ -78,7 +78,7 @@ type model struct {
 	options    Options
 	controller *Controller
 	alarm      *alarm
-	watches    map[string]watched
+	watches    map[string]kube.Watched
 	shown      int
 	random     func(int) int
 }
@@ -123,9 +123,9 @@ func (m *model) restart() {
 	built.loop.(*kube.Loop).ShutDown() //nolint:forcetypeassert // newController has just made it.
 	m.alarm = &alarm{model: m}
 	m.controller.loop = m.alarm
-	m.watches = map[string]watched{}
+	m.watches = map[string]kube.Watched{}
 	for _, w := range m.controller.watched {
-		m.watches[w.resource.Resource] = w
+		m.watches[w.Resource.Resource] = w
 	}
 	m.shown = 0
 	m.show(len(m.history))
@@ -148,7 +148,7 @@ func (r *recorder) Eventf(_ runtime.Object, kind, reason, format string, args ..
 func (m *model) show(until int) {
 	for ; m.shown < min(until, len(m.history)); m.shown++ {
 		c := m.history[m.shown]
-		store, handler := m.watches[c.resource].informer.GetStore(), m.watches[c.resource].handler
+		store, handler := m.watches[c.resource].Informer.GetStore(), m.watches[c.resource].Handler
 		old, exists, err := store.GetByKey(c.key)
 		if err != nil {
 			panic(err)
@@ -174,7 +174,7 @@ func (m *model) show(until int) {
 
 // trimmed is the object as the informer's transform leaves it.
 func (m *model) trimmed(c change) any {
-	out, err := m.watches[c.resource].transform(c.object.DeepCopyObject())
+	out, err := m.watches[c.resource].Transform(c.object.DeepCopyObject())
 	must(err)
 	return out
 }

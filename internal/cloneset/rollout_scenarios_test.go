@@ -17,6 +17,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
@@ -619,7 +620,7 @@ func TestScenario95ConflictsShowInNoCondition(t *testing.T) {
 		f.show(len(f.history))
 		// A conflict is retried.
 		if _, err := f.sync(); err != nil {
-			require.True(t, isPassing(err), err)
+			require.True(t, kube.IsPassing(err), err)
 		}
 		f.settle()
 	}

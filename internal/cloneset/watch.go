@@ -2,18 +2,13 @@ package cloneset
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -29,15 +24,7 @@ import (
 type informers struct {
 	sets, pods, claims, revisions cache.SharedIndexInformer
 	nodes                         *nodeCache
-	watched                       []watched
-}
-
-// watched is one of the informers that wake sets.
-type watched struct {
-	resource  schema.GroupVersionResource
-	informer  cache.SharedIndexInformer
-	transform cache.TransformFunc
-	handler   cache.ResourceEventHandler
+	watched                       []kube.Watched
 }
 
 // watch builds the informers and says which event wakes which set. Nothing is read before Start.
@@ -53,40 +40,21 @@ func (c *Controller) watch() error {
 		revisions: core.Apps().V1().ControllerRevisions().Informer(),
 		nodes:     newNodeCache(c.env),
 	}
-	c.watched = []watched{
-		{v1beta1.SchemeGroupVersion.WithResource("clonesets"), c.sets, trimSet, c.setHandler()},
-		{corev1.SchemeGroupVersion.WithResource("pods"), c.pods, kube.TrimPods(isOurPod), c.ownedHandler()},
-		{corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), c.claims, trimClaim, c.ownedHandler()},
-		{appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), c.revisions, trimRevision, c.ownedHandler()},
-	}
-	var errs []error
-	for _, w := range c.watched {
-		_, err := w.informer.AddEventHandler(w.handler)
-		errs = append(errs, err, w.informer.SetTransform(w.transform), w.informer.SetWatchErrorHandlerWithContext(c.env.WatchFailed))
-		if w.informer != c.sets {
-			errs = append(errs, w.informer.AddIndexers(indexers()))
-		}
+	c.watched = []kube.Watched{
+		{Resource: v1beta1.SchemeGroupVersion.WithResource("clonesets"), Informer: c.sets, Transform: trimSet,
+			Handler: kube.OwnerHandler[*v1beta1.CloneSet](func() kube.Waker { return c.loop }, c.forget)},
+		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod),
+			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},
+		{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
+			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},
+		{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
+			Handler: kube.OwnedHandler(c.wake), Owned: true},
 	}
 	c.start = []func(context.Context){
 		func(ctx context.Context) { core.StartWithContext(ctx) },
 		func(ctx context.Context) { ours.StartWithContext(ctx) },
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("setting up the informers: %w", err)
-	}
-	return nil
-}
-
-// sources are the caches that decisions are made by.
-func (c *Controller) sources() []kube.Source {
-	list := make([]kube.Source, len(c.watched))
-	for i, w := range c.watched {
-		list[i] = kube.Source{Resource: w.resource, Store: w.informer.GetStore()}
-		if w.informer == c.pods || w.informer == c.claims {
-			list[i].Selector = hasID()
-		}
-	}
-	return list
+	return kube.SetUp(c.watched, c.env.WatchFailed)
 }
 
 // hasID selects what was made for sets. It spares reading all the Pods of a cluster twice.
@@ -109,17 +77,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	for _, start := range c.start {
 		start(ctx)
 	}
-	synced := make([]cache.InformerSynced, len(c.watched))
-	for i, w := range c.watched {
-		synced[i] = w.informer.HasSynced
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return fmt.Errorf("the caches did not fill: %w", context.Cause(ctx))
-	}
-	if len(c.sets.GetStore().ListKeys()) > 0 && c.sets.GetStore().LastStoreSyncResourceVersion() == "" {
-		return errors.New("client-go's feature AtomicFIFO is off; it must be on: without it written objects cannot be awaited")
-	}
-	return nil
+	return kube.Fill(ctx, c.watched)
 }
 
 func isCloneSet(r *metav1.OwnerReference) bool {
@@ -142,87 +100,9 @@ func isControlledByCloneSet(o metav1.Object) bool {
 	return r != nil && isCloneSet(r)
 }
 
-// setHandler wakes a set whose spec changed at once, and one of whose metadata changed in a moment. A change of the status
-// wakes nobody: that is what the controller writes itself.
-func (c *Controller) setHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(o any, initial bool) {
-			if set, ok := o.(*v1beta1.CloneSet); ok {
-				if initial {
-					c.loop.AddInitial(cache.MetaObjectToName(set))
-				} else {
-					c.loop.Add(cache.MetaObjectToName(set))
-				}
-			}
-		},
-		UpdateFunc: func(before, after any) {
-			was, okWas := before.(*v1beta1.CloneSet)
-			is, okIs := after.(*v1beta1.CloneSet)
-			if !okWas || !okIs {
-				return
-			}
-			if was.UID != is.UID {
-				c.forget(was.UID)
-			}
-			if was.Generation != is.Generation || was.UID != is.UID {
-				c.loop.Add(cache.MetaObjectToName(is))
-			} else if !sameMetadata(was, is) {
-				c.loop.AddSoon(cache.MetaObjectToName(is))
-			}
-		},
-		DeleteFunc: func(o any) {
-			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = tombstone.Obj
-			}
-			if set, ok := o.(*v1beta1.CloneSet); ok {
-				c.forget(set.UID)
-				c.loop.Add(cache.MetaObjectToName(set))
-			}
-		},
-	}
-}
-
-// sameMetadata compares what people and tools change.
-func sameMetadata(a, b metav1.Object) bool {
-	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
-		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
-}
-
-// ownedHandler wakes the set that an object belongs to, or belonged to before.
-func (c *Controller) ownedHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: c.wake,
-		UpdateFunc: func(before, after any) {
-			was, okWas := before.(metav1.Object)
-			is, okIs := after.(metav1.Object)
-			if !okWas || !okIs || was.GetResourceVersion() == is.GetResourceVersion() {
-				return
-			}
-			if !sameOwner(was, is) {
-				c.wake(before)
-			}
-			c.wake(after)
-		},
-		DeleteFunc: func(o any) {
-			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = tombstone.Obj
-			}
-			c.wake(o)
-		},
-	}
-}
-
-func sameOwner(a, b metav1.Object) bool {
-	return reflect.DeepEqual(metav1.GetControllerOfNoCopy(a), metav1.GetControllerOfNoCopy(b))
-}
-
 // wake finds the set by the owner's name. A Pod without a controller may be one that comes back to the set that its
 // name begins with.
-func (c *Controller) wake(o any) {
-	object, ok := o.(metav1.Object)
-	if !ok {
-		return
-	}
+func (c *Controller) wake(object metav1.Object) {
 	r := metav1.GetControllerOfNoCopy(object)
 	if r != nil {
 		if isCloneSet(r) {
