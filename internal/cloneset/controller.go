@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
@@ -159,7 +161,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	if set.DeletionTimestamp != nil {
 		return 0, nil
 	}
-	if err := c.resolveRevisions(ctx, s, claimsHash); err != nil {
+	if err := c.resolve(ctx, s, claimsHash); err != nil {
 		if kube.IsPassing(err) {
 			return 0, kube.Passing(err)
 		}
@@ -214,6 +216,17 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector 
 	return stalled, c.writeStatus(ctx, set, status)
 }
 
+func (c *Controller) history() history.Keeper { return history.Keeper{Writer: c.writer} }
+
+// resolve finds or makes the revision of the present template, and finds the one that partition holds Pods at.
+func (c *Controller) resolve(ctx context.Context, s *Snapshot, claimsHash string) error {
+	owner, err := revisionOwner(s.Set, claimsHash)
+	if err != nil {
+		return err
+	}
+	return c.history().Resolve(ctx, &s.History, owner)
+}
+
 // reportNoRevision tells why there is no revision to work with.
 func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet, problem error, now time.Time) error {
 	old := conditions{list: set.Status.Conditions}
@@ -249,7 +262,7 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 // to be removed as soon as the caches show this sync's writes.
 func (c *Controller) tidy(ctx context.Context, s *Snapshot) (bool, error) {
 	more, err := c.trimPodsToDelete(ctx, s)
-	return more, errors.Join(c.trimHistory(ctx, s), err)
+	return more, errors.Join(c.history().Trim(ctx, &s.History, s.Set.UID, slices.Concat(s.Pods, s.Inactive), int(ptr.Deref(s.Set.Spec.RevisionHistoryLimit, 0))), err)
 }
 
 // trimPodsToDelete removes the names that are not Pods of the set. Names that never were are reported.

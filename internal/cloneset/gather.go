@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
@@ -24,7 +24,8 @@ import (
 // gather reads the caches.
 func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, now time.Time) (*Snapshot, error) {
 	s := &Snapshot{Set: set, Options: c.options, Can: c.can, StuckIDs: sets.Set[string]{}, ForeignIDs: sets.Set[string]{}}
-	if err := c.gatherRevisions(s, selector); err != nil {
+	var err error
+	if s.History, err = history.Gather(c.revisions.GetIndexer(), set.Namespace, set.Name, set.UID, selector); err != nil {
 		return nil, err
 	}
 	if err := c.gatherPods(s, selector); err != nil {
@@ -166,30 +167,5 @@ func (c *Controller) gatherForeignIDs(s *Snapshot) error {
 			s.ForeignIDs.Insert(id)
 		}
 	}
-	return nil
-}
-
-// gatherRevisions lists those that match the selector and belong to the set or to nobody.
-func (c *Controller) gatherRevisions(s *Snapshot, selector labels.Selector) error {
-	list, err := kube.Owned[*appsv1.ControllerRevision](c.revisions.GetIndexer(), s.Set.UID)
-	if err != nil {
-		return err
-	}
-	orphans, err := kube.Orphans[*appsv1.ControllerRevision](c.revisions.GetIndexer(), s.Set.Namespace)
-	if err != nil {
-		return err
-	}
-	for _, r := range orphans {
-		// Revisions of another set of the same selector are told by their names.
-		if len(r.OwnerReferences) == 0 && r.Name == revision.Name(s.Set.Name, revision.ShortHash(r.Name)) {
-			list = append(list, r)
-		}
-	}
-	for _, r := range list {
-		if selector.Matches(labels.Set(r.Labels)) && r.DeletionTimestamp == nil {
-			s.Revisions = append(s.Revisions, r)
-		}
-	}
-	s.Revisions = revision.Sort(s.Revisions)
 	return nil
 }

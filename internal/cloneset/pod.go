@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
@@ -142,19 +143,24 @@ func isID(text string) bool {
 }
 
 // revisionOwner is what the history needs to know of the set.
-func revisionOwner(set *v1beta1.CloneSet, claimsHash string) (revision.Owner, error) {
+func revisionOwner(set *v1beta1.CloneSet, claimsHash string) (history.Owner, error) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, set.Annotations)
 	annotations[pub.CloneSetVolumeClaimTemplateHashKey] = claimsHash
 	if len(set.Spec.VolumeClaimTemplates) > 0 {
 		raw, err := json.Marshal(set.Spec.VolumeClaimTemplates)
 		if err != nil {
-			return revision.Owner{}, fmt.Errorf("encoding volumeClaimTemplates: %w", err)
+			return history.Owner{}, fmt.Errorf("encoding volumeClaimTemplates: %w", err)
 		}
 		annotations[pub.CloneSetVolumeClaimTemplatesKey] = string(raw)
 	}
-	return revision.Owner{
-		Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
-		Labels: set.Spec.Template.Labels, Annotations: annotations,
+	return history.Owner{
+		Owner: revision.Owner{
+			Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
+			Labels: set.Spec.Template.Labels, Annotations: annotations,
+		},
+		UID: set.UID, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
+		UpdateRevision: set.Status.UpdateRevision, CurrentRevision: set.Status.CurrentRevision,
+		Renewed: map[string]string{pub.CloneSetVolumeClaimTemplateHashKey: claimsHash},
 	}, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -515,7 +516,7 @@ func TestScenario86LifecycleStatesCountAsReadyButNotAsAvailable(t *testing.T) {
 	f.model.edit(f.names()[0], func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "PreparingDelete" })
 	f.set().Spec.Lifecycle = nil
 	r := f.objects[resourceRevisions][namespace+"/"+f.set().Status.UpdateRevision].(*appsv1.ControllerRevision)
-	s := &Snapshot{Set: f.set(), Pods: f.active(), Update: r, Current: r}
+	s := &Snapshot{Set: f.set(), Pods: f.active(), History: history.History{Update: r, Current: r}}
 	status, _ := s.Status(Outcome{}, "", f.clock.Now())
 	require.EqualValues(t, 1, status.ReadyReplicas)
 	require.EqualValues(t, 0, status.AvailableReplicas)

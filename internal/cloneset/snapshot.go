@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -46,12 +47,7 @@ type Snapshot struct {
 	AdoptAfter time.Duration
 	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
 	Postponed map[types.UID]time.Duration
-	// Revisions is the history, oldest first, with Update and Current among them.
-	Revisions []*appsv1.ControllerRevision
-	// Update is the revision of the present template, Current the one that partition holds Pods at.
-	Update, Current *appsv1.ControllerRevision
-	// CollisionCount is what the name of Update was formed with.
-	CollisionCount int32
+	history.History
 	// NodeLabels are needed where the template spreads its Pods; nil if they are not or cannot be read.
 	NodeLabels map[string]map[string]string
 	// NodesComing: they are being read and will be there in a moment.
