@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,25 +34,29 @@ func (a *applying) refresh(ctx context.Context) bool {
 }
 
 func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
-	p := r.Pod
-	if change, due := r.Step.Resize.Patch(p); due && r.Step.Closes {
-		// It was refused before. The Pod does not leave its Services only to hear that again.
-		if err := a.writer.TryPod(ctx, p, change); kube.IsRefused(err) && !kube.IsNoRehearsal(err) {
-			return a.resized(p, a.replaceIfRefused(ctx, err, r.Instead))
-		}
-	}
-	if r.Step.Due {
-		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, r.Step.Patch)
-		if err != nil {
-			return err
-		}
-		p = patched
+	resizing, err := a.inPlace().Step(ctx, r.Pod, r.Step, a.replacing(r.Instead))
+	if r.Step.Due && (err == nil || resizing) {
 		a.reportBroken(r)
 	}
-	if len(r.Step.Resize) == 0 {
+	if resizing {
+		return a.resized(r.Pod, err)
+	}
+	return err
+}
+
+func (a *applying) inPlace() inplace.Applier {
+	return inplace.Applier{Writer: a.writer, Owner: a.s.Set.UID}
+}
+
+// replacing deletes a Pod that the API server refuses its resources; nil if it is to stay.
+func (a *applying) replacing(instead *Deletion) inplace.Replace {
+	if instead == nil {
 		return nil
 	}
-	return a.resized(p, a.resize(ctx, p, r.Step.Resize, r.Instead))
+	return func(ctx context.Context, cause error) error {
+		a.warn(EventFailedUpdateInPlace, "%v; replacing the Pod", cause)
+		return a.delete(ctx, *instead, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+	}
 }
 
 // resized notes whether a Pod has been given its resources, or when to try again.
@@ -71,26 +74,6 @@ func (a *applying) reportBroken(r Refresh) {
 	for _, key := range r.Step.Broken {
 		a.warn(EventBrokenAnnotation, "annotation %s of Pod %s could not be read and was removed", key, r.Pod.Name)
 	}
-}
-
-// resize gives the Pod's containers what they do not have yet. A Pod that the API server refuses it is replaced where it
-// may be.
-func (a *applying) resize(ctx context.Context, p *corev1.Pod, wanted inplace.Resize, instead *Deletion) error {
-	change, due := wanted.Patch(p)
-	if !due {
-		return nil
-	}
-	_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
-	return a.replaceIfRefused(ctx, err, instead)
-}
-
-// replaceIfRefused deletes a Pod instead of resizing it.
-func (a *applying) replaceIfRefused(ctx context.Context, err error, instead *Deletion) error {
-	if err == nil || !kube.IsRefused(err) || instead == nil {
-		return err
-	}
-	a.warn(EventFailedUpdateInPlace, "%v; replacing the Pod", err)
-	return a.delete(ctx, *instead, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
 }
 
 func (a *applying) update(ctx context.Context) {
@@ -144,52 +127,12 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 	}
 }
 
-// updateInPlace closes the gate before it changes the Pod, never after. What the API server may refuse is asked before the
-// Pod is taken out of its Services: other resources, and any change that was refused before.
-func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, update Update) error {
-	u := update.InPlace
-	if change, resizes := u.Change.Resources.Patch(p); resizes {
-		if err := a.writer.TryPod(ctx, p, change); kube.IsRefused(err) && !kube.IsNoRehearsal(err) {
-			return a.replaceIfRefused(ctx, err, update.Instead)
-		}
-	}
-	gate, closes := u.CloseGate(p)
-	if _, failed := a.s.Postponed[p.UID]; failed && closes {
-		change, _ := u.Apply(p)
-		if err := a.writer.TryPod(ctx, p, change); err != nil && !kube.IsNoRehearsal(err) {
-			return err
-		}
-	}
-	// One that an earlier update has taken out of its Services stays out: that update goes on.
-	served := pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
-	if closes {
-		closed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, gate)
-		if err != nil {
-			return err
-		}
-		p = closed
-	}
-	change, resize := u.Apply(p)
-	changed, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
-	if err != nil {
-		if closes && served && kube.IsRefused(err) {
-			return errors.Join(err, a.reopen(ctx, p))
-		}
-		return err
-	}
-	if err := a.resize(ctx, changed, resize, update.Instead); err != nil {
-		return err
-	}
-	a.metrics.updatedInPlace.Inc()
-	a.normal(EventSuccessfulUpdateInPlace, "updating Pod %s in place", p.Name)
-	return nil
-}
-
-// reopen puts a Pod back into its Services whose change was refused. If the Pod has changed meanwhile the next sync will.
-func (a *applying) reopen(ctx context.Context, p *corev1.Pod) error {
-	_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, inplace.OpenGate(p, a.now))
-	if err != nil && kube.IsPassing(err) {
-		return nil
+func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u Update) error {
+	_, failed := a.s.Postponed[p.UID]
+	begun, err := a.inPlace().Update(ctx, p, *u.InPlace, failed, a.replacing(u.Instead))
+	if begun {
+		a.metrics.updatedInPlace.Inc()
+		a.normal(EventSuccessfulUpdateInPlace, "updating Pod %s in place", p.Name)
 	}
 	return err
 }
