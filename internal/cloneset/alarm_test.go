@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // alarm stands in for the loop, in the model's time: it knows when the set is to be synced next, and nothing else wakes
@@ -52,8 +53,8 @@ func (a *alarm) ring() error {
 	switch {
 	case err == nil:
 		a.failures, a.quietUntil = 0, time.Time{}
-	case errors.Is(err, kube.Waiting(gateDelay)):
-		a.in(gateDelay)
+	case errors.Is(err, kube.Waiting(workload.GateDelay)):
+		a.in(workload.GateDelay)
 		return nil
 	default:
 		longest := 5 * time.Minute

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // defaultParallel bounds the requests of one sync that are under way at a time.
@@ -54,10 +55,10 @@ func (a *applying) note(err error) {
 }
 
 // fail notes an error and says in the outcome what failed, unless it is one that goes away by itself.
-func (a *applying) fail(into **Problem, reason string, err error) {
+func (a *applying) fail(into **workload.Problem, reason string, err error) {
 	a.note(err)
 	if err != nil && *into == nil && !kube.IsPassing(err) {
-		*into = &Problem{Reason: reason, Message: kube.FirstLine(err)}
+		*into = &workload.Problem{Reason: reason, Message: kube.FirstLine(err)}
 	}
 }
 

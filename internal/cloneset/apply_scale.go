@@ -153,7 +153,7 @@ func (m *maker) make(ctx context.Context, r *appsv1.ControllerRevision) (string,
 			p := newPod(m.s.Set, r, m.blueprints[r.Name], id, m.now)
 			if _, err = m.writer.CreatePod(ctx, m.s.Set.UID, p); err == nil {
 				m.memory.use(m.s.Set.UID, id)
-				m.metrics.created.Inc()
+				m.metrics.Created.Inc()
 				return p.Name, nil
 			}
 		}
@@ -199,7 +199,7 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 		}
 		return err
 	}
-	a.metrics.deleted.Inc()
+	a.metrics.Deleted.Inc()
 	a.normal(success, "deleted Pod %s", d.Pod.Name)
 	for _, claim := range a.s.claimsOf(d.Pod) {
 		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {

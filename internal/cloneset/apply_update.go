@@ -8,9 +8,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // refresh returns whether the lifecycle or the hash of any Pod was moved on.
@@ -85,7 +87,7 @@ func (a *applying) update(ctx context.Context) {
 	}
 	if len(impossible) > 0 {
 		// Nothing changes before the template does: no error that would be retried.
-		a.outcome.UpdateFailure = &Problem{Reason: ReasonInPlaceImpossible, Message: impossible[0].Error()}
+		a.outcome.UpdateFailure = &workload.Problem{Reason: ReasonInPlaceImpossible, Message: impossible[0].Error()}
 		a.reportImpossible(impossible[0])
 	}
 	err := kube.ForEach(len(a.plan.Update), a.parallel, func(i int) error {
@@ -106,8 +108,7 @@ func (a *applying) update(ctx context.Context) {
 }
 
 func (a *applying) reportImpossible(err error) {
-	old := conditions{list: a.s.Set.Status.Conditions}
-	if !old.hasReason("FailedUpdate", ReasonInPlaceImpossible) {
+	if !conditionsOf(&a.s.Set.Status, a.now).hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible) {
 		a.warn(EventFailedUpdateInPlace, "%v", err)
 	}
 }
@@ -131,7 +132,7 @@ func (a *applying) updateInPlace(ctx context.Context, p *corev1.Pod, u Update) e
 	_, failed := a.s.Postponed[p.UID]
 	begun, err := a.inPlace().Update(ctx, p, *u.InPlace, failed, a.replacing(u.Instead))
 	if begun {
-		a.metrics.updatedInPlace.Inc()
+		a.metrics.UpdatedInPlace.Inc()
 		a.normal(EventSuccessfulUpdateInPlace, "updating Pod %s in place", p.Name)
 	}
 	return err

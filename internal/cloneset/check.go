@@ -8,10 +8,8 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
-
-// Problem is why a set cannot be worked on until somebody corrects its spec.
-type Problem struct{ Reason, Message string }
 
 // Reasons of the Stalled condition that stem from the spec.
 const (
@@ -39,35 +37,35 @@ func wantsPreDownload(set *v1beta1.CloneSet) bool {
 
 // check finds what neither schema nor admission may have held back: both can be older than the object, or off. The spec
 // has its defaults. The selector is nil if it cannot be used.
-func check(spec *v1beta1.CloneSetSpec) (labels.Selector, *Problem) {
+func check(spec *v1beta1.CloneSetSpec) (labels.Selector, *workload.Problem) {
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
 	if err != nil {
-		return nil, &Problem{ReasonInvalidSelector, fmt.Sprintf("spec.selector: %v", err)}
+		return nil, &workload.Problem{Reason: ReasonInvalidSelector, Message: fmt.Sprintf("spec.selector: %v", err)}
 	}
 	if selector.Empty() || spec.Selector == nil {
-		return nil, &Problem{ReasonInvalidSelector, "spec.selector: must not be empty: it would select every Pod"}
+		return nil, &workload.Problem{Reason: ReasonInvalidSelector, Message: "spec.selector: must not be empty: it would select every Pod"}
 	}
 	if !selector.Matches(labels.Set(spec.Template.Labels)) {
-		return selector, &Problem{ReasonInvalidSelector, "spec.template.metadata.labels: must match spec.selector"}
+		return selector, &workload.Problem{Reason: ReasonInvalidSelector, Message: "spec.template.metadata.labels: must match spec.selector"}
 	}
 	if len(spec.Template.Spec.Containers) == 0 {
-		return selector, &Problem{ReasonInvalidSpec, "spec.template.spec.containers: at least one is required"}
+		return selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: "spec.template.spec.containers: at least one is required"}
 	}
 	switch t := spec.UpdateStrategy.Type; t {
 	case v1beta1.RollingUpdateCloneSetUpdateStrategyType, v1beta1.OnDeleteCloneSetUpdateStrategyType:
 	default:
-		return selector, &Problem{ReasonInvalidSpec, fmt.Sprintf("spec.updateStrategy.type: %q is unknown: must be RollingUpdate or OnDelete", t)}
+		return selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.type: %q is unknown: must be RollingUpdate or OnDelete", t)}
 	}
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
 		switch r.PodUpdatePolicy {
 		case v1beta1.ReCreateCloneSetPodUpdatePolicyType, v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType, v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType:
 		default:
-			return selector, &Problem{ReasonInvalidSpec, fmt.Sprintf(
+			return selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: fmt.Sprintf(
 				"spec.updateStrategy.rollingUpdate.podUpdatePolicy: %q is unknown: must be ReCreate, InPlaceIfPossible or InPlaceOnly", r.PodUpdatePolicy)}
 		}
 	}
 	if _, err := resolve(spec); err != nil {
-		return selector, &Problem{ReasonInvalidSpec, err.Error()}
+		return selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: err.Error()}
 	}
 	return selector, nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // Controller keeps CloneSets.
@@ -37,7 +38,8 @@ type Controller struct {
 	gate    *kube.Gate
 	writer  *kube.Writer
 	loop    loop
-	metrics *metrics
+	metrics *workload.Metrics
+	syncer  *workload.Syncer[*v1beta1.CloneSet]
 	// parallel bounds the requests of one sync that are under way at a time.
 	parallel int
 	// random returns a number below its argument.
@@ -63,12 +65,9 @@ const (
 	longestRetry = time.Minute
 )
 
-// gateDelay is how soon a sync looks again whether the caches show the last one's writes. Their events mostly come first.
-const gateDelay = 25 * time.Millisecond
-
 func newController(env *app.Env, options Options) (*Controller, error) {
 	c := &Controller{
-		env: env, options: options, gate: kube.NewGate(), metrics: newMetrics(env.Metrics), random: rand.IntN, parallel: defaultParallel,
+		env: env, options: options, gate: kube.NewGate(), metrics: workload.NewMetrics(env.Metrics, metricsSubsystem), random: rand.IntN, parallel: defaultParallel,
 		backoff: kube.Backoff{First: firstRetry, Longest: longestRetry},
 	}
 	c.loop = kube.NewLoop("cloneset", env.Clock, c.sync)
@@ -77,9 +76,13 @@ func newController(env *app.Env, options Options) (*Controller, error) {
 	}
 	c.writer = &kube.Writer{
 		Client: env.Kube, Gate: c.gate,
-		Pods: c.pods.GetStore(), Claims: c.claims.GetStore(), Revisions: c.revisions.GetStore(), Wrote: c.metrics.wrote,
+		Pods: c.pods.GetStore(), Claims: c.claims.GetStore(), Revisions: c.revisions.GetStore(), Wrote: c.metrics.Wrote,
 	}
-	env.Metrics.MustRegister(newProgress(c.sets.GetStore()))
+	env.Metrics.MustRegister(workload.NewProgress(metricsSubsystem, c.sets.GetStore(), rolloutOf))
+	c.syncer = &workload.Syncer[*v1beta1.CloneSet]{
+		Kind: "CloneSet", Store: c.sets.GetStore(), Gate: c.gate, Clock: env.Clock, Metrics: c.metrics,
+		Gone: func(key cache.ObjectName) { c.loop.Forget(key) }, Forget: c.forget, Work: c.syncSet,
+	}
 	return c, nil
 }
 
@@ -91,54 +94,24 @@ func (c *Controller) Work(ctx context.Context, workers int) {
 	c.loop.Run(ctx, workers)
 }
 
-// stalled is when to look again at a set whose spec cannot be worked on: never, its correction is an event.
-const stalled time.Duration = -1
+// metricsSubsystem is part of the names of the controller's metrics.
+const metricsSubsystem = "cloneset"
+
+// rolloutOf is how far a set is.
+func rolloutOf(item any) (workload.Rollout, bool) {
+	set, ok := item.(*v1beta1.CloneSet)
+	if !ok {
+		return workload.Rollout{}, false
+	}
+	return workload.Rollout{
+		Namespace: set.Namespace, Name: set.Name, Wanted: ptr.Deref(set.Spec.Replicas, 1), Available: set.Status.AvailableReplicas,
+		UpdatedAvailable: set.Status.UpdatedAvailableReplicas, UpdatedWanted: set.Status.ExpectedUpdatedReplicas,
+	}, true
+}
 
 // sync brings one set closer to its spec.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	item, exists, err := c.sets.GetStore().GetByKey(key.String())
-	if err != nil {
-		return 0, fmt.Errorf("reading CloneSet %s: %w", key, err)
-	}
-	cached, ok := item.(*v1beta1.CloneSet)
-	if !exists || !ok {
-		c.loop.Forget(key)
-		return 0, nil
-	}
-	if err := c.gate.Settle(ctx, cached.UID); err != nil {
-		c.metrics.syncs.WithLabelValues(resultError).Inc()
-		return 0, err
-	}
-	if !c.gate.Open(cached.UID) {
-		c.metrics.syncs.WithLabelValues(resultWaiting).Inc()
-		return 0, kube.Waiting(gateDelay)
-	}
-	start := c.env.Clock.Now()
-	again, err := c.syncSet(ctx, cached)
-	c.metrics.duration.Observe(c.env.Clock.Since(start).Seconds())
-	c.forgetIfGone(key, cached.UID)
-	switch {
-	case err != nil && kube.IsPassing(err):
-		c.metrics.syncs.WithLabelValues(resultOvertaken).Inc()
-	case err != nil:
-		c.metrics.syncs.WithLabelValues(resultError).Inc()
-	case again == stalled:
-		c.metrics.syncs.WithLabelValues(resultStalled).Inc()
-	default:
-		c.metrics.syncs.WithLabelValues(resultOK).Inc()
-	}
-	return max(again, 0), err
-}
-
-// forgetIfGone drops what a sync has remembered of a set that was deleted meanwhile: its event has passed.
-func (c *Controller) forgetIfGone(key cache.ObjectName, uid types.UID) {
-	item, exists, err := c.sets.GetStore().GetByKey(key.String())
-	if err != nil {
-		return
-	}
-	if set, ok := item.(*v1beta1.CloneSet); !exists || !ok || set.UID != uid {
-		c.forget(uid)
-	}
+	return c.syncer.Sync(ctx, key)
 }
 
 func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (time.Duration, error) {
@@ -170,7 +143,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	c.tellPreDownload(set)
 	plan, err := s.Plan(now)
 	if err != nil {
-		return c.stall(ctx, set, selector, &Problem{ReasonInvalidSpec, err.Error()}, now)
+		return c.stall(ctx, set, selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: err.Error()}, now)
 	}
 	claims := s.PlanClaims(plan.CreatePostponed || plan.Create.total() > 0, now)
 	plan.look(claims.RequeueAfter)
@@ -183,7 +156,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	more, tidyErr := c.tidy(ctx, s)
 	// What is promoted makes room in the history. The event of one's own status wakes nobody.
 	if outcome.Again || more || statusErr == nil && status.CurrentRevision != set.Status.CurrentRevision {
-		plan.look(gateDelay)
+		plan.look(workload.GateDelay)
 	}
 	err = errors.Join(applyErr, statusErr, tidyErr)
 	if err != nil && kube.IsPassing(err) {
@@ -200,20 +173,20 @@ func (c *Controller) tellPreDownload(set *v1beta1.CloneSet) {
 }
 
 // stall reports a spec that cannot be worked on. Only a change of the spec can help, and that is an event.
-func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, p *Problem, now time.Time) (time.Duration, error) {
-	old := conditions{list: set.Status.Conditions}
-	known := old.get(v1beta1.CloneSetConditionStalled)
+func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector labels.Selector, p *workload.Problem, now time.Time) (time.Duration, error) {
+	old := conditionsOf(&set.Status, time.Time{})
+	known := old.Get(string(v1beta1.CloneSetConditionStalled))
 	if known == nil || known.Status != corev1.ConditionTrue || known.Message != p.Message {
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, p.Reason, p.Message)
 	}
 	s := &Snapshot{Set: set}
 	if selector != nil {
 		if err := c.gatherPods(s, selector); err != nil {
-			return stalled, err
+			return workload.Stalled, err
 		}
 	}
 	status := s.StalledStatus(p, selector != nil, now)
-	return stalled, c.writeStatus(ctx, set, status)
+	return workload.Stalled, c.writeStatus(ctx, set, status)
 }
 
 func (c *Controller) history() history.Keeper { return history.Keeper{Writer: c.writer} }
@@ -229,8 +202,8 @@ func (c *Controller) resolve(ctx context.Context, s *Snapshot, claimsHash string
 
 // reportNoRevision tells why there is no revision to work with.
 func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet, problem error, now time.Time) error {
-	old := conditions{list: set.Status.Conditions}
-	if !old.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonNoRevision) {
+	old := conditionsOf(&set.Status, time.Time{})
+	if !old.HasReason(string(v1beta1.CloneSetConditionFailedUpdate), ReasonNoRevision) {
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, ReasonNoRevision, kube.FirstLine(problem))
 	}
 	return c.writeStatus(ctx, set, NoRevisionStatus(set, kube.FirstLine(problem), now))
@@ -254,7 +227,7 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(set), err)
 	}
 	c.gate.Wrote(set.UID, c.sets.GetStore(), patched.ResourceVersion)
-	c.metrics.wrote("CloneSet", "status")
+	c.metrics.Wrote("CloneSet", "status")
 	return nil
 }
 
@@ -296,7 +269,7 @@ func (c *Controller) trimPodsToDelete(ctx context.Context, s *Snapshot) (more bo
 		return false, fmt.Errorf("trimming podsToDelete of %s: %w", cache.MetaObjectToName(s.Set), err)
 	}
 	c.gate.Wrote(s.Set.UID, c.sets.GetStore(), patched.ResourceVersion)
-	c.metrics.wrote("CloneSet", "patch")
+	c.metrics.Wrote("CloneSet", "patch")
 	for _, name := range names {
 		if !there.Has(name) && !c.memory.wasNamed(s.Set.UID, name) {
 			c.env.Recorder.Eventf(s.Set, corev1.EventTypeWarning, EventPodsToDeleteNotFound,

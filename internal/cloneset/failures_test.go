@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // refuse makes the API server refuse what it is asked to write.
@@ -340,7 +341,7 @@ func TestAWriteInDoubtIsClearedUpFirst(t *testing.T) {
 			f.after, away = nil, false
 			n := f.total()
 			_, err = f.sync()
-			require.ErrorIs(t, err, kube.Waiting(gateDelay))
+			require.ErrorIs(t, err, kube.Waiting(workload.GateDelay))
 			require.Equal(t, n, f.total(), "nothing is decided before the caches show what came of it")
 			f.watch()
 			f.rest()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // tick lets scheduler and kubelet do the next thing they have to do with a Pod, and says whether there was any. An image
@@ -121,7 +122,7 @@ func (m *model) resizePending(p *corev1.Pod) {
 }
 
 func (m *model) condition(p *corev1.Pod, t corev1.PodConditionType, is bool) {
-	status := truth(is)
+	status := workload.Truth(is)
 	if c := pods.Condition(p, t); c != nil {
 		if c.Status != status {
 			c.Status, c.LastTransitionTime = status, metav1.NewTime(m.clock.Now())

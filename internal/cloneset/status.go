@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // Outcome is what applying a plan came to.
@@ -21,7 +21,7 @@ type Outcome struct {
 	// Again: more is to be done at once.
 	Again bool
 	// ScaleFailure and UpdateFailure are the first failures that are worth showing; nil without any.
-	ScaleFailure, UpdateFailure *Problem
+	ScaleFailure, UpdateFailure *workload.Problem
 }
 
 // Reasons of conditions.
@@ -30,7 +30,7 @@ const (
 	ReasonFailedDelete      = "FailedDelete"
 	ReasonFailedUpdate      = "FailedUpdate"
 	ReasonInPlaceImpossible = "InPlaceImpossible"
-	ReasonSucceeded         = "Succeeded"
+	ReasonSucceeded         = workload.ReasonSucceeded
 	ReasonNoRevision        = "NoRevision"
 
 	ReasonAvailable          = "CloneSetAvailable"
@@ -66,16 +66,16 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) (*v1beta1.C
 	if s.isPromoted(status, replicas) {
 		status.CurrentRevision = s.Update.Name
 	}
-	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
-	c.failed(v1beta1.CloneSetConditionFailedScale, o.ScaleFailure, o.ScaleRan)
-	c.failed(v1beta1.CloneSetConditionFailedUpdate, o.UpdateFailure, o.UpdateRan)
+	c := conditionsOf(status, now)
+	c.Failed(string(v1beta1.CloneSetConditionFailedScale), o.ScaleFailure, o.ScaleRan)
+	c.Failed(string(v1beta1.CloneSetConditionFailedUpdate), o.UpdateFailure, o.UpdateRan)
 	look := c.progressing(spec, status, old)
 	impossible := o.UpdateFailure != nil && o.UpdateFailure.Reason == ReasonInPlaceImpossible
 	if !o.UpdateRan && o.UpdateFailure == nil {
 		impossible = c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible)
 	}
 	c.summarise(spec, status, impossible)
-	status.Conditions = c.list
+	status.Conditions = c.List
 	return status, look
 }
 
@@ -117,7 +117,7 @@ func (s *Snapshot) isPromoted(status *v1beta1.CloneSetStatus, replicas int32) bo
 
 // StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known; what is
 // updated is not.
-func (s *Snapshot) StalledStatus(p *Problem, known bool, now time.Time) *v1beta1.CloneSetStatus {
+func (s *Snapshot) StalledStatus(p *workload.Problem, known bool, now time.Time) *v1beta1.CloneSetStatus {
 	status := s.Set.Status.DeepCopy()
 	status.ObservedGeneration = s.Set.Generation
 	if known {
@@ -128,11 +128,11 @@ func (s *Snapshot) StalledStatus(p *Problem, known bool, now time.Time) *v1beta1
 			addIf(&status.AvailableReplicas, pods.IsAvailable(pod, s.Set.Spec.MinReadySeconds, now))
 		}
 	}
-	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
+	c := conditionsOf(status, now)
 	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
 	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, p.Reason, p.Message)
 	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionFalse, p.Reason, "")
-	status.Conditions = c.list
+	status.Conditions = c.List
 	return status
 }
 
@@ -140,75 +140,52 @@ func (s *Snapshot) StalledStatus(p *Problem, known bool, now time.Time) *v1beta1
 // works. The generation is not observed.
 func NoRevisionStatus(set *v1beta1.CloneSet, message string, now time.Time) *v1beta1.CloneSetStatus {
 	status := set.Status.DeepCopy()
-	c := conditions{list: status.Conditions, now: metav1.NewTime(now.Truncate(time.Second))}
+	c := conditionsOf(status, now)
 	c.set(v1beta1.CloneSetConditionFailedUpdate, corev1.ConditionTrue, ReasonNoRevision, message)
 	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, ReasonNoRevision, message)
 	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionTrue, ReasonNoRevision, message)
 	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
-	status.Conditions = c.list
+	status.Conditions = c.List
 	return status
 }
 
-// conditions edits a list of conditions.
+// conditions edits the conditions of a set.
 type conditions struct {
-	list []v1beta1.CloneSetCondition
-	now  metav1.Time
+	workload.Conditions[v1beta1.CloneSetCondition]
+}
+
+func conditionsOf(status *v1beta1.CloneSetStatus, now time.Time) *conditions {
+	return &conditions{workload.Conditions[v1beta1.CloneSetCondition]{
+		List: status.Conditions, Now: metav1.NewTime(now.Truncate(time.Second)),
+		View: func(c *v1beta1.CloneSetCondition) workload.Condition {
+			return workload.Condition{
+				Type: string(c.Type), Status: &c.Status, Reason: &c.Reason, Message: &c.Message,
+				Transition: &c.LastTransitionTime, Updated: &c.LastUpdateTime,
+			}
+		},
+		New: func(t string) v1beta1.CloneSetCondition {
+			return v1beta1.CloneSetCondition{Type: v1beta1.CloneSetConditionType(t)}
+		},
+	}}
 }
 
 func (c *conditions) get(t v1beta1.CloneSetConditionType) *v1beta1.CloneSetCondition {
-	for i := range c.list {
-		if c.list[i].Type == t {
-			return &c.list[i]
-		}
-	}
-	return nil
+	return c.Get(string(t))
 }
 
 func (c *conditions) hasReason(t v1beta1.CloneSetConditionType, reason string) bool {
-	old := c.get(t)
-	return old != nil && old.Status == corev1.ConditionTrue && old.Reason == reason
+	return c.HasReason(string(t), reason)
 }
 
-// set leaves a condition untouched that says the same already. The transition time changes with the status, the update
-// time with status or reason.
 func (c *conditions) set(t v1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason, message string) {
-	old := c.get(t)
-	if old == nil {
-		c.list = append(c.list, v1beta1.CloneSetCondition{
-			Type: t, Status: status, Reason: reason, Message: message, LastUpdateTime: c.now, LastTransitionTime: c.now,
-		})
-		return
-	}
-	if old.Status == status && old.Reason == reason {
-		old.Message = message
-		return
-	}
-	if old.Status != status {
-		old.LastTransitionTime = c.now
-	}
-	old.Status, old.Reason, old.Message, old.LastUpdateTime = status, reason, message, c.now
-}
-
-func (c *conditions) remove(t v1beta1.CloneSetConditionType) {
-	c.list = slices.DeleteFunc(c.list, func(o v1beta1.CloneSetCondition) bool { return o.Type == t })
-}
-
-// failed is True while syncs of the kind fail, and turns False with the first that does not. It does not appear before
-// the first failure.
-func (c *conditions) failed(t v1beta1.CloneSetConditionType, failure *Problem, ran bool) {
-	switch old := c.get(t); {
-	case failure != nil:
-		c.set(t, corev1.ConditionTrue, failure.Reason, failure.Message)
-	case ran && old != nil && old.Status != corev1.ConditionFalse:
-		c.set(t, corev1.ConditionFalse, ReasonSucceeded, "")
-	}
+	c.Set(string(t), status, reason, message)
 }
 
 // progressing keeps the clock of the rollout: while it goes on, the update time is when progress was last seen.
 func (c *conditions) progressing(spec *v1beta1.CloneSetSpec, status, old *v1beta1.CloneSetStatus) time.Duration {
 	const t = v1beta1.CloneSetConditionTypeProgressing
 	if spec.ProgressDeadlineSeconds == nil || *spec.ProgressDeadlineSeconds == math.MaxInt32 {
-		c.remove(t)
+		c.Remove(string(t))
 		return 0
 	}
 	replicas := ptr.Deref(spec.Replicas, 1)
@@ -232,7 +209,7 @@ func (c *conditions) clock(deadlineSeconds int32, newRevision, progress bool, re
 	deadline := time.Duration(deadlineSeconds) * time.Second
 	old := c.get(t)
 	if old != nil && !newRevision {
-		over := old.Reason == ReasonUpdated && !progress && !old.LastUpdateTime.IsZero() && old.LastUpdateTime.Add(deadline).Before(c.now.Time)
+		over := old.Reason == ReasonUpdated && !progress && !old.LastUpdateTime.IsZero() && old.LastUpdateTime.Add(deadline).Before(c.Now.Time)
 		if over || old.Reason == ReasonDeadlineExceeded {
 			c.set(t, corev1.ConditionFalse, ReasonDeadlineExceeded, "CloneSet revision "+revision+" has timed out progressing")
 			return 0
@@ -241,10 +218,10 @@ func (c *conditions) clock(deadlineSeconds int32, newRevision, progress bool, re
 	c.set(t, corev1.ConditionTrue, ReasonUpdated, "CloneSet is progressing")
 	current := c.get(t)
 	if progress || current.LastUpdateTime.IsZero() {
-		current.LastUpdateTime = c.now
+		current.LastUpdateTime = c.Now
 	}
 	// A second more, because it is over only strictly after the deadline.
-	return max(current.LastUpdateTime.Add(deadline).Sub(c.now.Time), 0) + time.Second
+	return max(current.LastUpdateTime.Add(deadline).Sub(c.Now.Time), 0) + time.Second
 }
 
 func hasProgress(status, old *v1beta1.CloneSetStatus, replicas int32) bool {
@@ -271,20 +248,13 @@ func (c *conditions) summarise(spec *v1beta1.CloneSetSpec, status *v1beta1.Clone
 	case p != nil && p.Reason == ReasonDeadlineExceeded:
 		stalled, reason, message = true, ReasonDeadlineExceeded, p.Message
 	}
-	c.set(v1beta1.CloneSetConditionStalled, truth(stalled), reason, message)
+	c.set(v1beta1.CloneSetConditionStalled, workload.Truth(stalled), reason, message)
 	goingOn := ReasonReconciling
 	if ready {
 		goingOn = ReasonReady
 	} else if stalled {
 		goingOn = reason
 	}
-	c.set(v1beta1.CloneSetConditionReady, truth(ready), goingOn, "")
-	c.set(v1beta1.CloneSetConditionReconciling, truth(!ready && !stalled), goingOn, "")
-}
-
-func truth(b bool) corev1.ConditionStatus {
-	if b {
-		return corev1.ConditionTrue
-	}
-	return corev1.ConditionFalse
+	c.set(v1beta1.CloneSetConditionReady, workload.Truth(ready), goingOn, "")
+	c.set(v1beta1.CloneSetConditionReconciling, workload.Truth(!ready && !stalled), goingOn, "")
 }

@@ -1,0 +1,89 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
+)
+
+// GateDelay is how soon a sync looks again whether the caches show the last one's writes. Their events mostly come first.
+const GateDelay = 25 * time.Millisecond
+
+// Stalled is when to look again at an owner whose spec cannot be worked on: never, its correction is an event.
+const Stalled time.Duration = -1
+
+// Syncer is the frame of a kind's syncs.
+type Syncer[T metav1.Object] struct {
+	Kind    string
+	Store   cache.Store
+	Gate    *kube.Gate
+	Clock   clock.PassiveClock
+	Metrics *Metrics
+	// Gone is told of a key without an object, Forget of an owner that was deleted.
+	Gone   func(key cache.ObjectName)
+	Forget func(uid types.UID)
+	// Work brings an owner closer to its spec. The object is the cache's: it is not to be changed.
+	Work func(ctx context.Context, owner T) (time.Duration, error)
+}
+
+// Sync works on the owner of that key, once the caches show what earlier syncs wrote for it.
+func (s *Syncer[T]) Sync(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	owner, exists, err := s.read(key)
+	if err != nil {
+		return 0, err
+	}
+	if !exists {
+		s.Gone(key)
+		return 0, nil
+	}
+	if err := s.Gate.Settle(ctx, owner.GetUID()); err != nil {
+		s.Metrics.syncs.WithLabelValues(resultError).Inc()
+		return 0, err
+	}
+	if !s.Gate.Open(owner.GetUID()) {
+		s.Metrics.syncs.WithLabelValues(resultWaiting).Inc()
+		return 0, kube.Waiting(GateDelay)
+	}
+	start := s.Clock.Now()
+	again, err := s.Work(ctx, owner)
+	s.Metrics.duration.Observe(s.Clock.Since(start).Seconds())
+	s.forgetIfGone(key, owner.GetUID())
+	s.Metrics.syncs.WithLabelValues(resultOf(again, err)).Inc()
+	return max(again, 0), err
+}
+
+func resultOf(again time.Duration, err error) string {
+	switch {
+	case err != nil && kube.IsPassing(err):
+		return resultOvertaken
+	case err != nil:
+		return resultError
+	case again == Stalled:
+		return resultStalled
+	}
+	return resultOK
+}
+
+func (s *Syncer[T]) read(key cache.ObjectName) (owner T, exists bool, err error) {
+	item, exists, err := s.Store.GetByKey(key.String())
+	if err != nil {
+		return owner, false, fmt.Errorf("reading %s %s: %w", s.Kind, key, err)
+	}
+	owner, ok := item.(T)
+	return owner, exists && ok, nil
+}
+
+// forgetIfGone drops what a sync has remembered of an owner that was deleted meanwhile: its event has passed.
+func (s *Syncer[T]) forgetIfGone(key cache.ObjectName, uid types.UID) {
+	owner, exists, err := s.read(key)
+	if err == nil && (!exists || owner.GetUID() != uid) {
+		s.Forget(uid)
+	}
+}
