@@ -184,7 +184,7 @@ func surges(n numbers, c counts, totalUnavailable int, rules scaleRules) (surge,
 const nodesDelay = 100 * time.Millisecond
 
 // planScale fills in what changes the number of Pods.
-func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*member, changes *changes, now time.Time) {
+func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*member, changes *inplace.Changes, now time.Time) {
 	s.planCancel(plan, n, members, now)
 	c := count(members, (*member).countsAsUpdated)
 	x := scale(n, c, scaleRules{

@@ -1,7 +1,6 @@
 package cloneset
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
-	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
@@ -44,7 +42,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	}
 	behind := s.planBehind(plan, members, now)
 	s.planRefresh(plan, members, way, s.unwanted(candidates, way.wanted), behind, now)
-	changes := newChanges(s, way.to)
+	changes := s.changesTo(way.to)
 	s.planScale(plan, n, members, candidates, changes, now)
 	plan.Refresh = slices.DeleteFunc(plan.Refresh, func(r Refresh) bool {
 		return slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == r.Pod }) ||
@@ -73,12 +71,12 @@ type direction struct {
 }
 
 // areInPlace says whether all candidates can be updated in place.
-func (s *Snapshot) areInPlace(candidates []*member, changes *changes) bool {
+func (s *Snapshot) areInPlace(candidates []*member, changes *inplace.Changes) bool {
 	if len(candidates) == 0 || s.policy() != v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType {
 		return false
 	}
 	for _, m := range candidates {
-		if _, err := changes.of(m); err != nil {
+		if _, err := changes.Of(m.Pod); err != nil {
 			return false
 		}
 	}
@@ -191,7 +189,7 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 // planUpdate chooses as many as are wanted, within the budget. An available Pod costs one of it; so does a Pod of the update
 // revision that is not available, so that a revision that does not work stops after that many. A Pod that cannot be updated
 // costs nothing and leaves its place to the next.
-func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *changes, now time.Time) {
+func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *inplace.Changes, now time.Time) {
 	s.planInfeasible(plan, members, way, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
@@ -278,53 +276,32 @@ func (s *Snapshot) isInPlaceOnly() bool {
 }
 
 // impossible is why a Pod that is only to be updated in place cannot be.
-func (s *Snapshot) impossible(m *member, changes *changes) error {
-	if !s.isInPlaceOnly() || s.isWithdrawn(m, changes.target) {
+func (s *Snapshot) impossible(m *member, changes *inplace.Changes) error {
+	if !s.isInPlaceOnly() || changes.IsWithdrawn(m.Pod) {
 		return nil
 	}
-	_, err := changes.of(m)
+	_, err := changes.Of(m.Pod)
 	return err
 }
 
-// isWithdrawn says whether what the Pod waits for in its grace period is not wanted any more: it runs what it is to run.
-func (s *Snapshot) isWithdrawn(m *member, to *appsv1.ControllerRevision) bool {
-	return inplace.InGrace(m.Pod) && pods.SameRevision(inplace.From(m.Pod), to.Name)
-}
-
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
-func (s *Snapshot) update(m *member, changes *changes, way direction, now time.Time) (Update, bool) {
+func (s *Snapshot) update(m *member, changes *inplace.Changes, way direction, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
 	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
 		return s.recreate(m, way, now), true
 	}
-	if s.isWithdrawn(m, way.to) {
-		withdrawn := inplace.Withdraw(m.Pod, target(way.to.Name), s.Set.Spec.Lifecycle, now)
-		return Update{Pod: m.Pod, Patches: []patch.Patch{withdrawn}}, true
+	chooser := inplace.Chooser{Changes: changes, Target: target(way.to.Name), Lifecycle: s.Set.Spec.Lifecycle, Now: now}
+	if r != nil && r.InPlaceUpdateStrategy != nil {
+		chooser.GraceSeconds = r.InPlaceUpdateStrategy.GracePeriodSeconds
 	}
-	change, err := changes.of(m)
-	if err != nil {
+	choice := chooser.Choose(m.Pod)
+	switch {
+	case choice.Recreate != nil:
 		return s.recreate(m, way, now), true
+	case choice.InPlace != nil && policy != v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType:
+		return Update{Pod: m.Pod, InPlace: choice.InPlace, Instead: s.recreate(m, way, now).Recreate}, true
 	}
-	hook := lifecycle.InPlaceUpdate(s.Set.Spec.Lifecycle)
-	switch action := lifecycle.Start(m.Pod, m.state, s.Set.Spec.Lifecycle); action {
-	case lifecycle.Update:
-		grace := int32(0)
-		if r != nil && r.InPlaceUpdateStrategy != nil {
-			grace = r.InPlaceUpdateStrategy.GracePeriodSeconds
-		}
-		u := Update{Pod: m.Pod, InPlace: &inplace.Update{
-			Target: target(way.to.Name), Change: change, GraceSeconds: grace, Now: now,
-		}}
-		if policy != v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType {
-			u.Instead = s.recreate(m, way, now).Recreate
-		}
-		return u, true
-	case lifecycle.Prepare, lifecycle.PrepareAgain:
-		again := action == lifecycle.PrepareAgain
-		return Update{Pod: m.Pod, Patches: inplace.Prepare(m.Pod, hook, again, now)}, true
-	default:
-		return Update{}, false
-	}
+	return Update{Pod: m.Pod, InPlace: choice.InPlace, Patches: choice.Patches}, choice.InPlace != nil || choice.Patches != nil
 }
 
 // recreate deletes the Pod; the next sync creates its successor. A hooked Pod is marked with the revision it makes room
@@ -344,68 +321,11 @@ func target(name string) inplace.Target {
 	}}
 }
 
-// errNoRevision is why a Pod of a revision that was deleted cannot be updated in place.
-var errNoRevision = errors.New("its revision does not exist any more")
-
-// changes compares revisions with the one that Pods are taken to, each once.
-type changes struct {
-	snapshot *Snapshot
-	target   *appsv1.ControllerRevision
-	to       *corev1.PodTemplateSpec
-	toErr    error
-	known    map[string]comparison
-}
-
-type comparison struct {
-	change inplace.Change
-	err    error
-}
-
-func newChanges(s *Snapshot, to *appsv1.ControllerRevision) *changes {
-	return &changes{snapshot: s, target: to, known: map[string]comparison{}}
-}
-
-// of is what takes the Pod there.
-func (c *changes) of(m *member) (inplace.Change, error) {
-	change, err := c.from(inplace.From(m.Pod))
-	if err == nil {
-		err = change.CheckServed(m.Pod)
+func (s *Snapshot) changesTo(to *appsv1.ControllerRevision) *inplace.Changes {
+	return &inplace.Changes{
+		Revisions: s.Revisions, Target: to, Can: s.Can,
+		Allow: func(from *appsv1.ControllerRevision) error { return s.checkClaims(from, to) },
 	}
-	return change, err
-}
-
-func (c *changes) from(name string) (inplace.Change, error) {
-	if known, ok := c.known[name]; ok {
-		return known.change, known.err
-	}
-	change, err := c.compare(name)
-	c.known[name] = comparison{change, err}
-	return change, err
-}
-
-func (c *changes) compare(name string) (inplace.Change, error) {
-	if c.to == nil && c.toErr == nil {
-		c.to, c.toErr = revision.Decode(c.target.Data.Raw)
-	}
-	if c.toErr != nil {
-		return inplace.Change{}, c.toErr
-	}
-	r := revision.ByName(c.snapshot.Revisions, name)
-	if r == nil {
-		return inplace.Change{}, errNoRevision
-	}
-	from, err := revision.Decode(r.Data.Raw)
-	if err != nil {
-		return inplace.Change{}, err
-	}
-	if err := c.snapshot.checkClaims(r, c.target); err != nil {
-		return inplace.Change{}, err
-	}
-	change, err := inplace.Compare(from, c.to, c.snapshot.Can)
-	if err != nil {
-		return inplace.Change{}, fmt.Errorf("from revision %s: %w", r.Name, err)
-	}
-	return change, nil
 }
 
 // checkClaims says why Pods of the revision cannot be updated in place although their templates allow it: the claims that
