@@ -43,7 +43,7 @@ func (c *Controller) watch() error {
 	c.watched = []kube.Watched{
 		{Resource: v1beta1.SchemeGroupVersion.WithResource("clonesets"), Informer: c.sets, Transform: trimSet,
 			Handler: kube.OwnerHandler[*v1beta1.CloneSet](func() kube.Waker { return c.loop }, c.forget)},
-		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod),
+		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod, false),
 			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},
 		{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
 			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},

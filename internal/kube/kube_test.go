@@ -174,7 +174,7 @@ func TestLoopRetriesErrorsAndPanicsAndFinishesWhatItBegan(t *testing.T) {
 }
 
 func TestTrimmedPodsKeepWhatIsRead(t *testing.T) {
-	trim := TrimPods(func(p *corev1.Pod) bool { return p.Name == "ours" })
+	trim := TrimPods(func(p *corev1.Pod) bool { return p.Name == "ours" }, false)
 	p := storedPod("ours", "1", "2")
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 	p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "x", "a": "b", corev1.PodDeletionCost: "3"}

@@ -18,8 +18,8 @@ func TrimMeta(object metav1.Object) {
 }
 
 // TrimPods returns the transform of a Pod informer. Pods for which isOurs is false become stubs: they are seen, but
-// take next to no memory.
-func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
+// take next to no memory. claims keeps the volumes that are claims.
+func TrimPods(isOurs func(*corev1.Pod) bool, claims bool) cache.TransformFunc {
 	return func(object any) (any, error) {
 		p, ok := object.(*corev1.Pod)
 		if !ok {
@@ -31,6 +31,7 @@ func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
 		TrimMeta(p)
 		p.GenerateName = ""
 		keep := neededBy(p)
+		keep.claims = claims
 		if !keep.environment {
 			maps.DeleteFunc(p.Annotations, func(key, _ string) bool { return !isRead(key) })
 		}
@@ -39,7 +40,7 @@ func TrimPods(isOurs func(*corev1.Pod) bool) cache.TransformFunc {
 }
 
 // needs are parts that are read of few Pods only.
-type needs struct{ environment, resources bool }
+type needs struct{ environment, resources, claims bool }
 
 // neededBy looks at what the Pod's in-place update has to do with. A needless match costs memory and nothing else.
 func neededBy(p *corev1.Pod) needs {
@@ -88,6 +89,11 @@ func trimSpec(s *corev1.PodSpec, keep needs) corev1.PodSpec {
 			out.Containers[i].Resources, out.Containers[i].ResizePolicy = c.Resources, c.ResizePolicy
 		}
 	}
+	for i := range s.Volumes {
+		if v := &s.Volumes[i]; keep.claims && v.PersistentVolumeClaim != nil {
+			out.Volumes = append(out.Volumes, *v)
+		}
+	}
 	return out
 }
 
@@ -119,6 +125,22 @@ func trimStatus(s *corev1.PodStatus, keep needs) corev1.PodStatus {
 		if c.State.Running != nil {
 			out.ContainerStatuses[i].State.Running = c.State.Running
 		}
+		out.ContainerStatuses[i].State.Waiting = reasonOf(c.State.Waiting)
+	}
+	for i := range s.InitContainerStatuses {
+		// One that does not get started keeps the Pod from serving.
+		if c := &s.InitContainerStatuses[i]; c.State.Waiting != nil {
+			out.InitContainerStatuses = append(out.InitContainerStatuses, corev1.ContainerStatus{
+				Name: c.Name, State: corev1.ContainerState{Waiting: reasonOf(c.State.Waiting)},
+			})
+		}
 	}
 	return out
+}
+
+func reasonOf(w *corev1.ContainerStateWaiting) *corev1.ContainerStateWaiting {
+	if w == nil {
+		return nil
+	}
+	return &corev1.ContainerStateWaiting{Reason: w.Reason}
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,4 +63,21 @@ func Count(ranges []Range) int64 {
 		n += int64(r.Last) - int64(r.First) + 1
 	}
 	return n
+}
+
+// Smallest are the n smallest ordinals from start on that are in none of the ranges; fewer if there are not as many.
+func Smallest(n int, start int32, reserved []Range) []int32 {
+	out := make([]int32, 0, n)
+	merged := Merge(reserved)
+	for next := int64(start); len(out) < n && next <= math.MaxInt32; next++ {
+		for len(merged) > 0 && int64(merged[0].Last) < next {
+			merged = merged[1:]
+		}
+		if len(merged) > 0 && int64(merged[0].First) <= next {
+			next = int64(merged[0].Last)
+			continue
+		}
+		out = append(out, int32(next))
+	}
+	return out
 }

@@ -56,3 +56,33 @@ func TestCountIsThatOfASet(t *testing.T) {
 	}
 	require.EqualValues(t, int64(math.MaxInt32)+1, Count([]Range{{5, math.MaxInt32}, {0, math.MaxInt32}}))
 }
+
+func TestWantedOrdinals(t *testing.T) {
+	for _, c := range []struct {
+		n        int
+		start    int32
+		reserved []Range
+		wanted   []int32
+	}{
+		{4, 0, []Range{{1, 1}}, []int32{0, 2, 3, 4}},
+		{4, 0, []Range{{1, 1}, {3, 3}}, []int32{0, 2, 4, 5}},
+		{3, 0, []Range{{1, 1}, {3, 3}}, []int32{0, 2, 4}},
+		{3, 0, nil, []int32{0, 1, 2}},
+		{4, 0, []Range{{7, 7}, {2, 5}}, []int32{0, 1, 6, 8}},
+		{3, 0, []Range{{0, 0}, {2, 5}}, []int32{1, 6, 7}},
+		{1, 0, []Range{{0, 0}}, []int32{1}},
+		{3, 0, []Range{{3, 3}, {4, 4}, {5, 5}}, []int32{0, 1, 2}},
+		{5, 0, []Range{{4, 4}, {5, 5}}, []int32{0, 1, 2, 3, 6}},
+		{3, 2, nil, []int32{2, 3, 4}},
+		{3, 2, []Range{{0, 0}, {4, 4}}, []int32{2, 3, 5}},
+		{3, 2, []Range{{0, 0}, {2, 5}}, []int32{6, 7, 8}},
+		{4, 1, []Range{{1, 1}, {3, 4}}, []int32{2, 5, 6, 7}},
+		{4, 2, []Range{{1, 1}, {3, 3}}, []int32{2, 4, 5, 6}},
+		{9, 2, []Range{{3, 4}}, []int32{2, 5, 6, 7, 8, 9, 10, 11, 12}},
+		{2, 0, []Range{{0, 2000000000}}, []int32{2000000001, 2000000002}},
+		{2, 0, []Range{{0, math.MaxInt32 - 1}}, []int32{math.MaxInt32}},
+		{0, 0, nil, []int32{}},
+	} {
+		require.Equal(t, c.wanted, Smallest(c.n, c.start, c.reserved), "%+v", c)
+	}
+}
