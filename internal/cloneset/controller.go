@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/history"
@@ -37,7 +38,7 @@ type Controller struct {
 	can     inplace.Abilities
 	gate    *kube.Gate
 	writer  *kube.Writer
-	loop    loop
+	loop    workload.Loop
 	metrics *workload.Metrics
 	syncer  *workload.Syncer[*v1beta1.CloneSet]
 	// parallel bounds the requests of one sync that are under way at a time.
@@ -50,25 +51,14 @@ type Controller struct {
 
 	backoff kube.Backoff
 	memory  memory
+	// preDownload: of these sets it was told that images are not pulled ahead.
+	preDownload workload.Once
 }
-
-// loop runs the syncs that it is woken for.
-type loop interface {
-	kube.Waker
-	Forget(key cache.ObjectName)
-	Run(ctx context.Context, workers int)
-}
-
-// What failed is tried again after a wait between these two.
-const (
-	firstRetry   = 100 * time.Millisecond
-	longestRetry = time.Minute
-)
 
 func newController(env *app.Env, options Options) (*Controller, error) {
 	c := &Controller{
 		env: env, options: options, gate: kube.NewGate(), metrics: workload.NewMetrics(env.Metrics, metricsSubsystem), random: rand.IntN, parallel: defaultParallel,
-		backoff: kube.Backoff{First: firstRetry, Longest: longestRetry},
+		backoff: kube.Backoff{First: workload.FirstRetry, Longest: workload.LongestRetry},
 	}
 	c.loop = kube.NewLoop("cloneset", env.Clock, c.sync)
 	if err := c.watch(); err != nil {
@@ -143,7 +133,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 	c.tellPreDownload(set)
 	plan, err := s.Plan(now)
 	if err != nil {
-		return c.stall(ctx, set, selector, &workload.Problem{Reason: ReasonInvalidSpec, Message: err.Error()}, now)
+		return c.stall(ctx, set, selector, &workload.Problem{Reason: workload.ReasonInvalidSpec, Message: err.Error()}, now)
 	}
 	claims := s.PlanClaims(plan.CreatePostponed || plan.Create.total() > 0, now)
 	plan.look(claims.RequeueAfter)
@@ -167,8 +157,12 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.CloneSet) (tim
 
 // tellPreDownload tells once that images are not pulled ahead.
 func (c *Controller) tellPreDownload(set *v1beta1.CloneSet) {
-	if wantsPreDownload(set) && c.memory.tellPreDownload(set.UID) {
-		c.env.Recorder.Event(set, corev1.EventTypeWarning, EventPreDownloadIgnored, preDownloadIgnored)
+	var inPlace *pub.InPlaceUpdateStrategy
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		inPlace = r.InPlaceUpdateStrategy
+	}
+	if workload.WantsPreDownload(set, inPlace) && c.preDownload.Tell(set.UID) {
+		c.env.Recorder.Event(set, corev1.EventTypeWarning, EventPreDownloadIgnored, workload.PreDownloadIgnored)
 	}
 }
 
@@ -283,4 +277,5 @@ func (c *Controller) forget(uid types.UID) {
 	c.gate.Forget(uid)
 	c.backoff.Forget(uid)
 	c.memory.forget(uid)
+	c.preDownload.Forget(uid)
 }

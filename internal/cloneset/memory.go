@@ -22,8 +22,6 @@ type remembered struct {
 	// unused are the ids of claims whose Pods were refused, at that generation of the set.
 	unused     sets.Set[string]
 	generation int64
-	// toldPreDownload: the event was sent.
-	toldPreDownload bool
 }
 
 func (m *memory) of(uid types.UID) *remembered {
@@ -40,7 +38,7 @@ func (m *memory) of(uid types.UID) *remembered {
 
 // tidy drops what says nothing.
 func (m *memory) tidy(uid types.UID) {
-	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 && !r.toldPreDownload {
+	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 {
 		delete(m.sets, uid)
 	}
 }
@@ -72,16 +70,6 @@ func (m *memory) changedLimit(uid types.UID, cut int) bool {
 	changed := r.limit != cut
 	r.limit = cut
 	return changed
-}
-
-// tellPreDownload says whether it is still to be told that pre-download has no effect.
-func (m *memory) tellPreDownload(uid types.UID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := m.of(uid)
-	told := r.toldPreDownload
-	r.toldPreDownload = true
-	return !told
 }
 
 // keepUnused notes that the claims of an id have no Pod, because it was refused.

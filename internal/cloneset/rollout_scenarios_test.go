@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 func TestScenario41OnePodAtATime(t *testing.T) {
@@ -348,7 +349,7 @@ func TestScenario60OnePodsErrorDoesNotStopTheOthers(t *testing.T) {
 	require.Equal(t, "1a2b", f.images())
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf("FailedUpdate").Status)
 	f.before = nil
-	f.wait(firstRetry)
+	f.wait(workload.FirstRetry)
 	f.rest()
 	require.Equal(t, "3b", f.images())
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf("FailedUpdate").Status)

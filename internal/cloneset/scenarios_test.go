@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // Tests with a number carry out the scenario of that number.
@@ -89,7 +90,7 @@ func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T)
 	require.NotContains(t, c.Message, "\n")
 
 	quota = 100
-	f.wait(firstRetry)
+	f.wait(workload.FirstRetry)
 	f.rest()
 	require.Len(t, f.active(), 10)
 	c = f.conditionOf(v1beta1.CloneSetConditionFailedScale)

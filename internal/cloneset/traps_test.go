@@ -20,6 +20,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // Ways in which controllers of this kind are known to have gone wrong. The other traps are among the scenarios.
@@ -516,7 +517,7 @@ func TestOneEventSaysThatPreDownloadHasNoEffect(t *testing.T) {
 	f.rest()
 	n := 0
 	for _, event := range f.events {
-		if event == fmt.Sprintf("Warning %s %s", EventPreDownloadIgnored, preDownloadIgnored) {
+		if event == fmt.Sprintf("Warning %s %s", EventPreDownloadIgnored, workload.PreDownloadIgnored) {
 			n++
 		}
 	}

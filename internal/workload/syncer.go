@@ -19,6 +19,19 @@ const GateDelay = 25 * time.Millisecond
 // Stalled is when to look again at an owner whose spec cannot be worked on: never, its correction is an event.
 const Stalled time.Duration = -1
 
+// What failed is tried again after a wait between these two.
+const (
+	FirstRetry   = 100 * time.Millisecond
+	LongestRetry = time.Minute
+)
+
+// Loop runs the syncs that it is woken for.
+type Loop interface {
+	kube.Waker
+	Forget(key cache.ObjectName)
+	Run(ctx context.Context, workers int)
+}
+
 // Syncer is the frame of a kind's syncs.
 type Syncer[T metav1.Object] struct {
 	Kind    string

@@ -31,6 +31,8 @@ const (
 	// CloneSetScalingExcludePreparingDeleteKey is the label that stands for
 	// spec.scaleStrategy.excludePreparingDelete in v1alpha1.
 	CloneSetScalingExcludePreparingDeleteKey = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+	// OwnedByStatefulSetKey is an annotation of claims that were resized for a StatefulSet: its name.
+	OwnedByStatefulSetKey = "apps.kruise.io/owned-by-asts"
 	// DeleteProtectionKey is the label that protects an object against deletion: Always or Cascading.
 	DeleteProtectionKey = "policy.kruise.io/delete-protection"
 )

@@ -1,0 +1,119 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
+)
+
+// createAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
+// before their containers have started, and not after all the others have been created.
+const createAtOnce = 64
+
+// createAll makes claims and Pods that are missing, and returns whether all went well.
+func (a *applying) createAll(ctx context.Context) bool {
+	err := kube.ForEach(len(a.plan.MakeClaims), a.parallel, func(i int) error { return a.makeClaim(ctx, a.plan.MakeClaims[i]) })
+	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, err)
+	a.outcome.CreateRan = !a.plan.CreatePostponed
+	list := a.plan.Create
+	if len(list) > createAtOnce {
+		list, a.outcome.Again = list[:createAtOnce], true
+	}
+	templates, templateErr := a.templates(list)
+	if templateErr != nil {
+		a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, templateErr)
+		return false
+	}
+	_, createErr := kube.SlowStart(len(list), a.parallel, func(i int) error {
+		err := a.create(ctx, list[i], templates[list[i].Revision.Name])
+		if err != nil && !kube.IsPassing(err) && !apierrors.IsAlreadyExists(err) {
+			a.warn(EventFailedCreate, "%v", err)
+		}
+		return err
+	})
+	switch {
+	case createErr == nil:
+		a.backoff.Succeeded(a.s.Set.UID, partCreate)
+	case apierrors.IsAlreadyExists(createErr):
+		// Somebody else's Pod holds the name. That it goes is an event.
+		createErr = nil
+	default:
+		a.plan.look(a.putOff(partCreate, createErr))
+	}
+	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, createErr)
+	return err == nil && createErr == nil
+}
+
+// templates are those that the Pods are made from, by the name of the revision.
+func (a *applying) templates(list []Creation) (map[string]*corev1.PodTemplateSpec, error) {
+	out := map[string]*corev1.PodTemplateSpec{}
+	for _, c := range list {
+		if out[c.Revision.Name] != nil {
+			continue
+		}
+		template, err := a.templateOf(c.Revision)
+		if err != nil {
+			return nil, err
+		}
+		out[c.Revision.Name] = template
+	}
+	return out, nil
+}
+
+// templateOf of the update revision is that of the spec.
+func (a *applying) templateOf(r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
+	if r == a.s.Update {
+		return &a.s.Set.Spec.Template, nil
+	}
+	template, err := revision.Decode(r.Data.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("ControllerRevision %s: %w", r.Name, err)
+	}
+	return template, nil
+}
+
+func (a *applying) create(ctx context.Context, c Creation, template *corev1.PodTemplateSpec) error {
+	if c.Blocked != nil {
+		return c.Blocked
+	}
+	for _, claim := range c.Claims {
+		if err := a.makeClaim(ctx, claim); err != nil {
+			return err
+		}
+	}
+	p := newPod(a.s.Set, c.Revision, template, c.Ordinal, a.now)
+	if _, err := a.writer.CreatePod(ctx, a.s.Set.UID, p); err != nil {
+		return err
+	}
+	a.metrics.Created.Inc()
+	a.normal(EventSuccessfulCreate, "created Pod %s", p.Name)
+	return nil
+}
+
+// makeClaim creates a claim. One of that name that is there already will do, unless it is about to go: its name is all
+// that it is known by.
+func (a *applying) makeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	_, err := a.writer.CreateClaim(ctx, a.s.Set.UID, claim)
+	switch {
+	case err == nil:
+		a.normal(EventSuccessfulCreate, "created claim %s", claim.Name)
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return err
+	}
+	there, err := a.env.Kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading claim %s: %w", claim.Name, err)
+	case there.DeletionTimestamp != nil:
+		return fmt.Errorf("creating claim %s: the one of that name is being deleted", claim.Name)
+	}
+	return nil
+}

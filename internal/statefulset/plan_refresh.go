@@ -1,0 +1,173 @@
+package statefulset
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
+)
+
+// refresh moves Pods on that nothing is started with, whatever the strategy, also while paused.
+func (p *planner) refresh() {
+	candidates := map[*member]bool{}
+	for _, s := range p.slots {
+		if s.m == nil {
+			continue
+		}
+		candidates[s.m] = s.candidate
+		p.identify(s)
+		p.restore(s)
+	}
+	for _, m := range p.members() {
+		if !m.terminating && !m.terminal {
+			p.refreshOne(m, candidates[m])
+		}
+	}
+}
+
+func (p *planner) refreshOne(m *member, candidate bool) {
+	change, behind := p.behind(m)
+	step := inplace.Refresh{
+		Lifecycle: p.Set.Spec.Lifecycle, AtTarget: m.updated, Unwanted: m.state == pub.LifecycleStatePreparingUpdate && !candidate,
+		KeepInfeasible: p.isInPlaceOnly(), ResourcesAfter: p.Postponed[m.UID], Behind: behind, Now: p.now,
+	}.Step(m.Pod)
+	p.plan.look(step.RequeueAfter)
+	p.plan.UpdatePostponed = p.plan.UpdatePostponed || step.Waits
+	if behind {
+		p.plan.Update = append(p.plan.Update, Update{Pod: m.Pod, InPlace: &inplace.Update{Target: target(p.Update.Name), Change: change, Now: p.now}})
+	}
+	if !step.Due && len(step.Resize) == 0 {
+		return
+	}
+	r := Refresh{Pod: m.Pod, Step: step}
+	if d, ok := p.deletion(m); ok && !p.isInPlaceOnly() {
+		r.Instead = &d
+	}
+	p.plan.Refresh = append(p.plan.Refresh, r)
+	p.moved = p.moved || step.State != m.state
+}
+
+// behind is what a Pod lacks that says that it is at the update revision and does not run its images, because the record of
+// what it waits for was spoiled.
+func (p *planner) behind(m *member) (inplace.Change, bool) {
+	if !m.updated || m.state == pub.LifecycleStatePreparingDelete || !inplace.HasRecord(m.Pod) {
+		return inplace.Change{}, false
+	}
+	return inplace.Behind(m.Pod, &p.Set.Spec.Template)
+}
+
+// identify repairs the labels by which a Pod says who it is. That the index alone is missing is left as it is: Pods of
+// older controllers do not have it.
+func (p *planner) identify(s *slot) {
+	wanted := identity(podName(p.Set, s.ordinal), s.ordinal)
+	name := appsv1.StatefulSetPodNameLabel
+	if s.m.terminating || s.m.Labels[name] == wanted[name] {
+		return
+	}
+	o := patch.New(s.m)
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		o.Label(key, wanted[key])
+	}
+	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.Build()})
+}
+
+// restore takes back a deletion that waits for its hook and is not wanted any more.
+func (p *planner) restore(s *slot) {
+	if s.m.state != pub.LifecycleStatePreparingDelete || s.m.terminating || p.mustGo(s) {
+		return
+	}
+	o := lifecycle.SetState(patch.New(s.m), pub.LifecycleStateNormal, p.now)
+	if c, ok := lifecycle.Release(s.m.Pod, p.now, lifecycle.PreDeleteKey()); ok {
+		o.IfUnchanged(s.m).Condition(c)
+	}
+	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.BuildStatus()})
+	p.moved = true
+}
+
+// mustGo says whether the Pod of a wanted ordinal is to be deleted.
+func (p *planner) mustGo(s *slot) bool {
+	if s.m.specified || s.m.terminal {
+		return true
+	}
+	return s.candidate && p.isOutdated(s.m) && p.recreates(s.m)
+}
+
+// isOutdated says whether the Pod is not as the set would make it now.
+func (p *planner) isOutdated(m *member) bool { return !m.updated || p.lacksVolume(m.Pod) }
+
+// recreates says whether the Pod can only be updated by another one taking its place.
+func (p *planner) recreates(m *member) bool {
+	if p.policy() == v1beta1.RecreatePodUpdateStrategyType {
+		return true
+	}
+	return !p.isInPlaceOnly() && p.impossible(m) != nil
+}
+
+// impossible is why the Pod cannot be updated in place; nil if it can.
+func (p *planner) impossible(m *member) error {
+	if p.lacksVolume(m.Pod) {
+		return errLacksVolume
+	}
+	if p.changes.IsWithdrawn(m.Pod) {
+		return nil
+	}
+	_, err := p.changes.Of(m.Pod)
+	return err
+}
+
+// own gives the claims of Pods the owners that the retention policy wants.
+func (p *planner) own() {
+	for _, s := range p.slots {
+		if s.m != nil {
+			p.ownClaims(s.m, false)
+		}
+	}
+	for _, m := range p.condemned {
+		p.ownClaims(m, true)
+	}
+}
+
+func (p *planner) ownClaims(m *member, condemned bool) {
+	for _, c := range p.claimsOf(m.ordinal) {
+		wanted := ownersOf(p.Set, c, m.Pod, condemned)
+		if c.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted, c.OwnerReferences) {
+			continue
+		}
+		p.plan.Owners = append(p.plan.Owners, ClaimPatch{
+			Claim: c, Patch: patch.New(c).IfUnchanged(c).OwnerReferences(wanted).Build(), Pod: m.Pod,
+		})
+	}
+}
+
+// deletion deletes the Pod or makes it wait for its hook; false if it waits already.
+func (s *Snapshot) deletion(m *member, now time.Time) (Deletion, bool) {
+	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
+	if !lifecycle.Hooked(hook, m.Pod) {
+		return Deletion{Pod: m.Pod}, true
+	}
+	if m.state == pub.LifecycleStatePreparingDelete {
+		return Deletion{}, false
+	}
+	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, nil)}, true
+}
+
+// withoutOwner is the patch that releases a Pod.
+func withoutOwner(p *corev1.Pod, s *Snapshot) patch.Patch {
+	kept := slices.Clone(p.OwnerReferences)
+	for i := range kept {
+		if kept[i].UID == s.Set.UID {
+			kept = slices.Delete(kept, i, i+1)
+			break
+		}
+	}
+	return patch.New(p).IfUnchanged(p).OwnerReferences(kept).Build()
+}

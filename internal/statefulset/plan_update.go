@@ -1,0 +1,252 @@
+package statefulset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/rollout"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
+)
+
+var errLacksVolume = errors.New("it was made before a claim template was added")
+
+// claimsAgain is how soon an obstacle outside the set is looked at again.
+const claimsAgain = time.Minute
+
+func isAt(m *member, r *appsv1.ControllerRevision) bool { return pods.AtRevision(m.Pod, r.Name) }
+
+func (p *planner) policy() v1beta1.StatefulSetPodUpdatePolicyType {
+	if r := p.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		return r.PodUpdatePolicy
+	}
+	return v1beta1.RecreatePodUpdateStrategyType
+}
+
+func (p *planner) isInPlaceOnly() bool {
+	return p.policy() == v1beta1.InPlaceOnlyPodUpdateStrategyType
+}
+
+// chooseCandidates chooses the slots that the strategy wants at the update revision, in the order of updates: as many as
+// partition leaves. While paused they are the same, only that none of them is taken further.
+func (p *planner) chooseCandidates() error {
+	wanted := max(p.n.replicas-p.n.partition, 0)
+	if isOnDelete(&p.Set.Spec) || wanted == 0 {
+		return nil
+	}
+	list := slices.Clone(p.slots)
+	slices.Reverse(list)
+	if isUnordered(&p.Set.Spec) {
+		var err error
+		if list, err = p.byPriority(list); err != nil {
+			return err
+		}
+	}
+	p.updating = list[:min(wanted, len(list))]
+	for _, s := range p.updating {
+		s.candidate = true
+	}
+	return nil
+}
+
+// byPriority puts those first that are at the update revision or on the way there, then the others by priority.
+func (p *planner) byPriority(list []*slot) ([]*slot, error) {
+	var done, others, missing []*slot
+	index := map[*corev1.Pod]*slot{}
+	var ranked []*corev1.Pod
+	for _, s := range list {
+		switch {
+		case s.m == nil && s.old:
+			missing = append(missing, s)
+		case s.m == nil || s.m.terminating || countsAsUpdated(s.m):
+			done = append(done, s)
+		default:
+			index[s.m.Pod], ranked = s, append(ranked, s.m.Pod)
+		}
+	}
+	ranked, err := rollout.SortByPriority(p.Set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy, ranked)
+	if err != nil {
+		return nil, fmt.Errorf("spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy.%w", err)
+	}
+	for _, pod := range ranked {
+		others = append(others, index[pod])
+	}
+	return slices.Concat(done, others, missing), nil
+}
+
+// update takes Pods down within the budget: first those whose deletion was asked for, then candidates.
+func (p *planner) update() {
+	for _, s := range p.slots {
+		if s.down = p.isDown(s); s.down {
+			p.down++
+		}
+	}
+	p.deleteSpecified()
+	p.replaceInfeasible()
+	if isPaused(&p.Set.Spec) || isOnDelete(&p.Set.Spec) {
+		return
+	}
+	if !isOrdered(&p.Set.Spec) {
+		// What does not work costs nothing, and may be what all others wait for.
+		for _, s := range p.updating {
+			if s.down {
+				p.work(s)
+			}
+		}
+	}
+	for _, s := range p.updating {
+		if !p.isDue(s) {
+			continue
+		}
+		if !s.down && !p.mayTakeDown() {
+			return
+		}
+		p.work(s)
+	}
+}
+
+// isDown says whether a slot counts against the budget of updates.
+func (p *planner) isDown(s *slot) bool {
+	return s.m == nil || !s.m.healthy() || !s.m.available || !inplace.IsCompleted(s.m.Pod) ||
+		p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isReady)
+}
+
+// mayTakeDown says whether one more Pod that works may be given up. None may while Pods are missing that are not allowed to
+// be created yet.
+func (p *planner) mayTakeDown() bool { return p.down < p.n.maxUnavailable && !p.throttled }
+
+func (p *planner) takeDown(s *slot) {
+	if !s.down {
+		s.down = true
+		p.down++
+	}
+}
+
+// deleteSpecified deletes Pods by their label, highest ordinal first. One that the budget does not allow holds up no others.
+func (p *planner) deleteSpecified() {
+	for _, s := range slices.Backward(p.slots) {
+		if s.m == nil || !s.m.specified || s.m.terminating || !s.down && !p.mayTakeDown() {
+			continue
+		}
+		p.takeDown(s)
+		p.delete(s.m)
+	}
+}
+
+// replaceInfeasible replaces Pods whose nodes cannot give them what their update was to give them, or reports them where
+// Pods are not to be replaced. They were taken down within the budget.
+func (p *planner) replaceInfeasible() {
+	for _, s := range p.slots {
+		if s.m == nil || s.m.terminating || !s.m.updated || s.m.state == pub.LifecycleStatePreparingDelete {
+			continue
+		}
+		why, infeasible := inplace.IsInfeasible(s.m.Pod)
+		switch {
+		case !infeasible:
+		case p.isInPlaceOnly():
+			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
+		case s.m.state == pub.LifecycleStateUpdating:
+			p.delete(s.m)
+		}
+	}
+}
+
+func (p *planner) report(problem *workload.Problem) {
+	if p.plan.Problem == nil {
+		p.plan.Problem = problem
+	}
+}
+
+// isDue says whether there is anything to be done to a candidate.
+func (p *planner) isDue(s *slot) bool {
+	if p.stopped || s.m == nil || s.m.terminating || s.m.terminal || p.isDeleted(s.m) {
+		return false
+	}
+	return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isCompatible)
+}
+
+// work takes a candidate further: first its claims, and when these are done the Pod.
+func (p *planner) work(s *slot) {
+	if !p.isDue(s) {
+		return
+	}
+	if after := p.Postponed[s.m.UID]; after > 0 {
+		p.plan.UpdatePostponed = true
+		p.plan.look(after)
+		return
+	}
+	if p.resizesClaims() && !p.workOnClaims(s) {
+		return
+	}
+	if p.isOutdated(s.m) {
+		p.take(s)
+	}
+}
+
+// workOnClaims returns whether the claims of a slot are done with.
+func (p *planner) workOnClaims(s *slot) bool {
+	list := p.comparisons(s.ordinal)
+	for _, c := range list {
+		if c.isCompatible() {
+			continue
+		}
+		if err := p.obstacle(c); err != nil {
+			p.report(&workload.Problem{Reason: ReasonClaimNotUpdated, Message: err.Error()})
+			p.plan.Claim = true
+			p.plan.look(claimsAgain)
+			return false
+		}
+		p.plan.Resize = append(p.plan.Resize, ClaimPatch{Claim: c.claim, Patch: c.resize(p.Set), Pod: s.m.Pod})
+	}
+	if all(list, comparison.isCompleted) {
+		return true
+	}
+	p.takeDown(s)
+	return false
+}
+
+// take takes the Pod of a slot to the update revision.
+func (p *planner) take(s *slot) {
+	u, ok := p.updateOf(s.m)
+	if p.stopped {
+		return
+	}
+	p.takeDown(s)
+	if ok {
+		p.plan.Update = append(p.plan.Update, u)
+	}
+}
+
+// updateOf decides how a Pod is updated; false if it waits for somebody else.
+func (p *planner) updateOf(m *member) (Update, bool) {
+	if err := p.impossible(m); err != nil && p.isInPlaceOnly() {
+		p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %v", m.Name, err)})
+		p.stopped = true
+		return Update{}, false
+	}
+	d, deletes := p.deletion(m)
+	if p.recreates(m) {
+		return Update{Pod: m.Pod, Delete: &d}, deletes
+	}
+	if m.state == pub.LifecycleStatePreparingDelete {
+		return Update{}, false
+	}
+	chooser := inplace.Chooser{Changes: p.changes, Target: target(p.Update.Name), Lifecycle: p.Set.Spec.Lifecycle, Now: p.now}
+	if r := p.Set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.InPlaceUpdateStrategy != nil {
+		chooser.GraceSeconds = r.InPlaceUpdateStrategy.GracePeriodSeconds
+	}
+	choice := chooser.Choose(m.Pod)
+	u := Update{Pod: m.Pod, InPlace: choice.InPlace, Patches: choice.Patches}
+	if deletes && !p.isInPlaceOnly() {
+		u.Instead = &d
+	}
+	return u, choice.InPlace != nil || choice.Patches != nil
+}

@@ -1,0 +1,107 @@
+package statefulset
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/history"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+)
+
+// Snapshot is all that one sync decides from.
+type Snapshot struct {
+	// Set has its defaults. It is not changed.
+	Set *v1beta1.StatefulSet
+	// Can is what the cluster offers.
+	Can inplace.Abilities
+	// Pods are the Pods of the set, whatever their phase, terminating ones included.
+	Pods []*corev1.Pod
+	// Strangers are Pods that the set owns and that do not match it (any more).
+	Strangers []*corev1.Pod
+	// Returning are Pods without a controller that match the set in selector and name.
+	Returning []*corev1.Pod
+	// Taken are the names that Pods of others hold.
+	Taken sets.Set[string]
+	// Claims are those of the set's ordinals, by name.
+	Claims map[string]*corev1.PersistentVolumeClaim
+	// Classes are the storage classes by name; nil while they are not known.
+	Classes map[string]*storagev1.StorageClass
+	// CreateAfter is how long no Pod is to be created, because that failed; 0: now.
+	CreateAfter time.Duration
+	// AdoptAfter is how long some Pod that could not be adopted is left alone; 0: there is none.
+	AdoptAfter time.Duration
+	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
+	Postponed map[types.UID]time.Duration
+
+	history.History
+}
+
+// member is a Pod of the set with what the plan asks of it.
+type member struct {
+	*corev1.Pod
+	ordinal int32
+	state   pub.LifecycleStateType
+	// updated: at the update revision; available also for minReadySeconds.
+	updated, ready, available bool
+	terminating, terminal     bool
+	// specified: its deletion was asked for.
+	specified bool
+}
+
+// healthy is ready and neither held by a hook nor terminating.
+func (m *member) healthy() bool { return !m.terminating && pods.IsReadyAndNormal(m.Pod) }
+
+func (s *Snapshot) member(p *corev1.Pod, ordinal int32, n *numbers, now time.Time) *member {
+	return &member{
+		Pod: p, ordinal: ordinal, state: pods.LifecycleState(p),
+		updated: pods.AtRevision(p, s.Update.Name), ready: pods.IsReady(p), available: pods.IsAvailable(p, n.minReadySeconds, now),
+		terminating: pods.IsTerminating(p), terminal: pods.IsTerminal(p), specified: pods.IsSpecifiedDelete(p),
+	}
+}
+
+// slot is an ordinal that is to have a Pod.
+type slot struct {
+	ordinal int32
+	rank    int
+	// m is nil as long as there is no Pod.
+	m *member
+	// old: the Pod that is missing is made from the current revision.
+	old bool
+	// down: it counts against the budget of updates.
+	down bool
+	// candidate: the strategy wants it at the update revision.
+	candidate bool
+}
+
+// arrange puts the Pods into the wanted ordinals. The others are condemned, highest ordinal first.
+func (s *Snapshot) arrange(n *numbers, now time.Time) (slots []*slot, condemned []*member) {
+	slots = make([]*slot, len(n.wanted))
+	place := make(map[int32]*slot, len(n.wanted))
+	for rank, ordinal := range n.wanted {
+		slots[rank] = &slot{ordinal: ordinal, rank: rank}
+		place[ordinal] = slots[rank]
+	}
+	for _, p := range s.Pods {
+		_, ordinal, ok := parentAndOrdinal(p.Name)
+		if !ok {
+			continue
+		}
+		m := s.member(p, ordinal, n, now)
+		if wanted := place[ordinal]; wanted != nil {
+			wanted.m = m
+		} else {
+			condemned = append(condemned, m)
+		}
+	}
+	slices.SortFunc(condemned, func(a, b *member) int { return cmp.Compare(b.ordinal, a.ordinal) })
+	return slots, condemned
+}

@@ -1,0 +1,217 @@
+package statefulset
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
+)
+
+// Outcome is what applying a plan came to.
+type Outcome struct {
+	// CreateRan and UpdateRan: the part was carried out as far as it was needed.
+	CreateRan, UpdateRan bool
+	// Again: more is to be done at once.
+	Again bool
+	// CreateFailure and UpdateFailure are the first failures that are worth showing; nil without any.
+	CreateFailure, UpdateFailure *workload.Problem
+	// Deleted Pods were deleted, Moved ones were begun to be updated in place.
+	Deleted, Moved sets.Set[types.UID]
+}
+
+// Reasons of conditions.
+const (
+	ReasonFailedCreate      = "FailedCreate"
+	ReasonFailedDelete      = "FailedDelete"
+	ReasonFailedUpdate      = "FailedUpdate"
+	ReasonInPlaceImpossible = "InPlaceImpossible"
+	ReasonClaimNotUpdated   = "ClaimNotUpdated"
+	ReasonNoRevision        = "NoRevision"
+
+	ReasonReady       = "AsSpecified"
+	ReasonReconciling = "Progressing"
+	ReasonNotStalled  = "NotStalled"
+)
+
+const (
+	conditionFailedCreate = string(v1beta1.FailedCreatePod)
+	conditionFailedUpdate = string(v1beta1.FailedUpdatePod)
+	conditionReady        = string(v1beta1.StatefulSetConditionReady)
+	conditionReconciling  = string(v1beta1.StatefulSetConditionReconciling)
+	conditionStalled      = string(v1beta1.StatefulSetConditionStalled)
+)
+
+type conditions = workload.Conditions[v1beta1.StatefulSetCondition]
+
+func conditionsOf(status *v1beta1.StatefulSetStatus, now time.Time) *conditions {
+	return &conditions{
+		List: status.Conditions, Now: metav1.NewTime(now.Truncate(time.Second)),
+		View: func(c *v1beta1.StatefulSetCondition) workload.Condition {
+			return workload.Condition{
+				Type: string(c.Type), Status: &c.Status, Reason: &c.Reason, Message: &c.Message, Transition: &c.LastTransitionTime,
+			}
+		},
+		New: func(t string) v1beta1.StatefulSetCondition {
+			return v1beta1.StatefulSetCondition{Type: v1beta1.StatefulSetConditionType(t)}
+		},
+	}
+}
+
+// Status is the set's status after a sync, from what the sync saw and did. Members and conditions that are not ours are
+// kept.
+func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.StatefulSetStatus {
+	spec := &s.Set.Spec
+	status := s.Set.Status.DeepCopy()
+	status.ObservedGeneration = s.Set.Generation
+	status.CurrentRevision, status.UpdateRevision = s.Current.Name, s.Update.Name
+	status.CollisionCount = ptr.To(s.CollisionCount)
+	status.LabelSelector = selector
+	s.countInto(status, o, now)
+	s.countClaims(status, now)
+	replicas, partition := ptr.Deref(spec.Replicas, 1), partitionOf(spec)
+	if isPromoted(status, replicas, partition) {
+		status.CurrentRevision, status.CurrentReplicas = status.UpdateRevision, status.UpdatedReplicas
+	}
+	c := conditionsOf(status, now)
+	c.Failed(conditionFailedCreate, o.CreateFailure, o.CreateRan)
+	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan)
+	summarise(c, spec, status)
+	status.Conditions = c.List
+	return status
+}
+
+func partitionOf(spec *v1beta1.StatefulSetSpec) int32 {
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
+		return ptr.Deref(r.Partition, 0)
+	}
+	return 0
+}
+
+func (s *Snapshot) countInto(status *v1beta1.StatefulSetStatus, o Outcome, now time.Time) {
+	status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
+	status.CurrentReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.UpdatedAvailableReplicas = 0, 0, 0, 0
+	for _, p := range s.Pods {
+		ready, available := pods.IsReady(p), pods.IsAvailable(p, minReadySeconds(&s.Set.Spec), now)
+		updated := pods.AtRevision(p, s.Update.Name)
+		stays := !pods.IsTerminating(p) && !o.Deleted.Has(p.UID)
+		addIf(&status.Replicas, p.Status.Phase != "")
+		addIf(&status.ReadyReplicas, ready)
+		addIf(&status.AvailableReplicas, available)
+		addIf(&status.CurrentReplicas, stays && pods.AtRevision(p, s.Current.Name) && !o.Moved.Has(p.UID))
+		addIf(&status.UpdatedReplicas, stays && updated)
+		addIf(&status.UpdatedReadyReplicas, ready && updated)
+		addIf(&status.UpdatedAvailableReplicas, available && updated)
+	}
+}
+
+func addIf(n *int32, counts bool) {
+	if counts {
+		*n++
+	}
+}
+
+func minReadySeconds(spec *v1beta1.StatefulSetSpec) int32 {
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil {
+		return ptr.Deref(r.MinReadySeconds, 0)
+	}
+	return 0
+}
+
+// countClaims counts, for each claim template, the Pods of wanted ordinals whose claim is as it says.
+func (s *Snapshot) countClaims(status *v1beta1.StatefulSetStatus, now time.Time) {
+	status.VolumeClaims = nil
+	if len(s.Set.Spec.VolumeClaimTemplates) == 0 {
+		return
+	}
+	// The numbers were resolved before: there is no plan without them.
+	n, err := resolve(&s.Set.Spec)
+	if err != nil {
+		return
+	}
+	slots, _ := s.arrange(&n, now)
+	for i := range s.Set.Spec.VolumeClaimTemplates {
+		t := &s.Set.Spec.VolumeClaimTemplates[i]
+		entry := v1beta1.VolumeClaimStatus{VolumeClaimName: t.Name}
+		for _, slot := range slots {
+			claim := s.Claims[claimName(s.Set, t.Name, slot.ordinal)]
+			if slot.m == nil || claim == nil {
+				continue
+			}
+			c := comparison{claim, t}
+			addIf(&entry.CompatibleReplicas, c.isCompatible())
+			addIf(&entry.CompatibleReadyReplicas, c.isCompatible() && c.isReady())
+		}
+		status.VolumeClaims = append(status.VolumeClaims, entry)
+	}
+}
+
+// isPromoted says whether the update revision becomes the current one: all Pods are at it and ready. Without Pods only a
+// spec that holds none back says so: a canary survives scaling to zero.
+func isPromoted(status *v1beta1.StatefulSetStatus, replicas, partition int32) bool {
+	return status.UpdatedReplicas == replicas && status.ReadyReplicas == replicas && status.Replicas == replicas &&
+		(replicas > 0 || partition == 0)
+}
+
+// summarise sets the conditions that generic tools read.
+func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.StatefulSetStatus) {
+	replicas := ptr.Deref(spec.Replicas, 1)
+	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
+		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
+	stalled, reason, message := false, ReasonNotStalled, ""
+	for _, why := range []string{ReasonInPlaceImpossible, ReasonClaimNotUpdated} {
+		if c.HasReason(conditionFailedUpdate, why) {
+			stalled, reason, message = true, why, c.Get(conditionFailedUpdate).Message
+		}
+	}
+	c.Set(conditionStalled, workload.Truth(stalled), reason, message)
+	goingOn := ReasonReconciling
+	if ready {
+		goingOn = ReasonReady
+	} else if stalled {
+		goingOn = reason
+	}
+	c.Set(conditionReady, workload.Truth(ready), goingOn, "")
+	c.Set(conditionReconciling, workload.Truth(!ready && !stalled), goingOn, "")
+}
+
+// StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known; what is
+// updated is not.
+func (s *Snapshot) StalledStatus(p *workload.Problem, known bool, now time.Time) *v1beta1.StatefulSetStatus {
+	status := s.Set.Status.DeepCopy()
+	status.ObservedGeneration = s.Set.Generation
+	if known {
+		status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
+		for _, pod := range s.Pods {
+			addIf(&status.Replicas, pod.Status.Phase != "")
+			addIf(&status.ReadyReplicas, pods.IsReady(pod))
+			addIf(&status.AvailableReplicas, pods.IsAvailable(pod, minReadySeconds(&s.Set.Spec), now))
+		}
+	}
+	c := conditionsOf(status, now)
+	c.Set(conditionFailedUpdate, corev1.ConditionTrue, p.Reason, p.Message)
+	c.Set(conditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
+	c.Set(conditionReady, corev1.ConditionFalse, p.Reason, p.Message)
+	c.Set(conditionReconciling, corev1.ConditionFalse, p.Reason, "")
+	status.Conditions = c.List
+	return status
+}
+
+// NoRevisionStatus is the status of a set whose template could not be recorded: nothing can be done for it until that
+// works. The generation is not observed.
+func NoRevisionStatus(set *v1beta1.StatefulSet, message string, now time.Time) *v1beta1.StatefulSetStatus {
+	status := set.Status.DeepCopy()
+	c := conditionsOf(status, now)
+	c.Set(conditionFailedUpdate, corev1.ConditionTrue, ReasonNoRevision, message)
+	c.Set(conditionReady, corev1.ConditionFalse, ReasonNoRevision, message)
+	c.Set(conditionReconciling, corev1.ConditionTrue, ReasonNoRevision, message)
+	c.Set(conditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
+	status.Conditions = c.List
+	return status
+}
