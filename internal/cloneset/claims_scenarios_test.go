@@ -16,7 +16,7 @@ func reuse(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.EnablePVCReuse = true }
 
 func (f *fixture) claim(name string) object {
 	f.Helper()
-	c := f.objects[resourceClaims][namespace+"/"+name]
+	c := f.Objects[resourceClaims][namespace+"/"+name]
 	require.NotNil(f, c, name)
 	return c
 }
@@ -26,23 +26,23 @@ func TestScenarios77And78AReleasedPodTakesItsClaimAlong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(2, edits...)
-			released := f.names()[0]
-			f.model.edit(released, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
-			f.rest()
-			require.Len(t, f.active(), 2)
-			require.NotContains(t, f.names(), released)
+			released := f.Names()[0]
+			f.EditPod(released, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+			f.Rest()
+			require.Len(t, f.Active(), 2)
+			require.NotContains(t, f.Names(), released)
 			owner := metav1.GetControllerOf(f.claim("data-" + released))
 			require.Equal(t, "Pod", owner.Kind)
 			require.Equal(t, released, owner.Name)
 			// Taken back, the claim comes back with it.
-			f.model.edit(released, func(p *corev1.Pod) { p.Labels["app"] = "web" })
-			f.pass()
-			f.pass()
-			if f.objects[resourcePods][namespace+"/"+released] != nil && f.objects[resourceClaims][namespace+"/data-"+released] != nil {
-				require.True(t, metav1.IsControlledBy(f.claim("data-"+released), f.set()))
+			f.EditPod(released, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			f.Pass()
+			f.Pass()
+			if f.Objects[resourcePods][namespace+"/"+released] != nil && f.Objects[resourceClaims][namespace+"/data-"+released] != nil {
+				require.True(t, metav1.IsControlledBy(f.claim("data-"+released), f.Set()))
 			}
-			f.rest()
-			require.Len(t, f.active(), 2)
+			f.Rest()
+			require.Len(t, f.Active(), 2)
 		})
 	}
 }
@@ -52,15 +52,15 @@ func TestScenario79AnIDWithAStuckClaimIsPassedBy(t *testing.T) {
 	f.start(2, claimTemplate, reuse, func(s *v1beta1.CloneSet) {
 		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "logs"}})
 	})
-	lost := f.names()[0]
+	lost := f.Names()[0]
 	stuck := f.claim("logs-" + lost).DeepCopyObject().(object)
 	stuck.SetFinalizers([]string{"hold/on"})
-	stuck.SetDeletionTimestamp(&metav1.Time{Time: f.clock.Now()})
-	f.put(resourceClaims, stuck)
-	f.remove(resourcePods, namespace+"/"+lost)
-	f.rest()
-	require.Len(t, f.active(), 2)
-	require.NotContains(t, f.names(), lost, "another id is taken at once")
+	stuck.SetDeletionTimestamp(&metav1.Time{Time: f.Clock.Now()})
+	f.Put(resourceClaims, stuck)
+	f.Remove(resourcePods, namespace+"/"+lost)
+	f.Rest()
+	require.Len(t, f.Active(), 2)
+	require.NotContains(t, f.Names(), lost, "another id is taken at once")
 	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
 }
 
@@ -70,24 +70,24 @@ func TestScenario80OtherClaimsAloneRecreateNothing(t *testing.T) {
 		t.Run("the option is "+name, func(t *testing.T) {
 			f := newFixture(t)
 			f.options.RecreateForClaims = recreates
-			f.restart()
+			f.Restart()
 			f.start(2, claimTemplate, inPlace)
-			names := f.names()
-			f.edit(image("b"), bigger)
-			f.rest()
-			require.Equal(t, "2b", f.images())
+			names := f.Names()
+			f.Edit(image("b"), bigger)
+			f.Rest()
+			require.Equal(t, "2b", f.Images())
 			if recreates {
-				require.NotEqual(t, names, f.names())
+				require.NotEqual(t, names, f.Names())
 				return
 			}
-			require.Equal(t, names, f.names())
+			require.Equal(t, names, f.Names())
 			class := func(pod string) *string {
 				return f.claim("data-" + pod).(*corev1.PersistentVolumeClaim).Spec.StorageClassName
 			}
 			require.Nil(t, class(names[0]))
-			f.edit(replicas(3))
-			f.rest()
-			for _, n := range f.names() {
+			f.Edit(replicas(3))
+			f.Rest()
+			for _, n := range f.Names() {
 				if n != names[0] && n != names[1] {
 					require.Equal(t, "big", *class(n))
 				}
@@ -99,15 +99,15 @@ func TestScenario80OtherClaimsAloneRecreateNothing(t *testing.T) {
 func TestAPlaceWaitsForItsTerminatingHolderAMinuteAtMost(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, claimTemplate, reuse)
-	lost := f.names()[0]
-	f.model.edit(lost, func(p *corev1.Pod) { p.Finalizers = []string{"hold/on"} })
-	f.deletePod(lost)
-	f.live(30 * time.Second)
-	require.Len(t, f.active(), 1)
+	lost := f.Names()[0]
+	f.EditPod(lost, func(p *corev1.Pod) { p.Finalizers = []string{"hold/on"} })
+	f.DeletePod(lost)
+	f.Live(30 * time.Second)
+	require.Len(t, f.Active(), 1)
 	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
-	f.live(31 * time.Second)
-	require.Len(t, f.active(), 2)
-	require.NotContains(t, f.names(), lost)
+	f.Live(31 * time.Second)
+	require.Len(t, f.Active(), 2)
+	require.NotContains(t, f.Names(), lost)
 }
 
 // Trap: claims that a new revision does not have any more are still those of the Pods that stay at the old one.
@@ -121,24 +121,24 @@ func TestTrap11ATemplateOfClaimsThatWentWithTheImage(t *testing.T) {
 	t.Run("is a recreation", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(2, claimTemplate, mounted, inPlace)
-		names := f.names()
-		f.edit(without, unmounted, image("b"))
-		f.rest()
-		require.Equal(t, "2b", f.images())
+		names := f.Names()
+		f.Edit(without, unmounted, image("b"))
+		f.Rest()
+		require.Equal(t, "2b", f.Images())
 		for _, name := range names {
-			require.NotContains(t, f.names(), name)
+			require.NotContains(t, f.Names(), name)
 		}
 	})
 	t.Run("leaves old Pods their claims", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(2, claimTemplate, mounted)
-		f.edit(without, unmounted, image("b"), partition("2"))
-		f.rest()
-		require.Equal(t, "2a", f.images())
-		f.deletePod(f.names()[0])
-		f.rest()
-		require.Equal(t, "2a", f.images())
-		for _, p := range f.active() {
+		f.Edit(without, unmounted, image("b"), partition("2"))
+		f.Rest()
+		require.Equal(t, "2a", f.Images())
+		f.DeletePod(f.Names()[0])
+		f.Rest()
+		require.Equal(t, "2a", f.Images())
+		for _, p := range f.Active() {
 			var claims []string
 			for _, v := range p.Spec.Volumes {
 				if v.PersistentVolumeClaim != nil {

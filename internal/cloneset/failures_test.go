@@ -16,32 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
-
-// refuse makes the API server refuse what it is asked to write.
-func (f *fixture) refuse(verb, resource string, unless func(name string) bool) {
-	f.before = func(v, r, name string) error {
-		if strings.TrimPrefix(v, "dry-run ") == verb && r == resource && (unless == nil || !unless(name)) {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: r}, name, errors.New("a policy says no"))
-		}
-		return nil
-	}
-}
-
-func (f *fixture) total() int {
-	n := 0
-	for _, count := range f.writes {
-		n += count
-	}
-	return n
-}
 
 // TestWhatIsRefusedForEverCostsNextToNothing: with any kind of write refused, ten minutes cost few writes, and most of them
 // are attempts.
@@ -67,28 +49,28 @@ func TestWhatIsRefusedForEverCostsNextToNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			if c.later == nil {
-				f.refuse(c.verb, c.resource, nil)
+				f.Refuse(c.verb, c.resource, nil)
 			}
 			f.create(3, c.edits...)
-			f.live(time.Minute)
+			f.Live(time.Minute)
 			if c.later != nil {
-				require.Equal(t, 3, f.available())
-				f.refuse(c.verb, c.resource, nil)
-				f.edit(c.later...)
+				require.Equal(t, 3, f.Available())
+				f.Refuse(c.verb, c.resource, nil)
+				f.Edit(c.later...)
 			}
-			f.live(time.Minute)
-			before := f.total()
-			syncs := f.live(10 * time.Minute)
-			require.LessOrEqual(t, f.total()-before, 60, "writes %v, events %v", f.writes, f.events)
+			f.Live(time.Minute)
+			before := f.Total()
+			syncs := f.Live(10 * time.Minute)
+			require.LessOrEqual(t, f.Total()-before, 60, "writes %v, events %v", f.Writes, f.Events)
 			require.LessOrEqual(t, syncs, 80)
-			require.Less(t, f.writes["create "+resourceClaims], 25)
+			require.Less(t, f.Writes["create "+resourceClaims], 25)
 
-			f.before = nil
-			f.live(6 * time.Minute)
-			require.EqualValues(t, *f.set().Spec.Replicas, f.available(), "it goes on when it may")
-			require.Equal(t, int(*f.set().Spec.Replicas), len(f.active()))
-			require.EqualValues(t, f.set().Status.UpdatedReplicas, *f.set().Spec.Replicas)
-			for _, condition := range f.set().Status.Conditions {
+			f.Before = nil
+			f.Live(6 * time.Minute)
+			require.EqualValues(t, *f.Set().Spec.Replicas, f.Available(), "it goes on when it may")
+			require.Equal(t, int(*f.Set().Spec.Replicas), len(f.Active()))
+			require.EqualValues(t, f.Set().Status.UpdatedReplicas, *f.Set().Spec.Replicas)
+			for _, condition := range f.Set().Status.Conditions {
 				if strings.HasPrefix(string(condition.Type), "Failed") {
 					require.Equal(t, corev1.ConditionFalse, condition.Status, condition)
 				}
@@ -104,62 +86,62 @@ func noHistory(s *v1beta1.CloneSet) {
 
 func TestARefusedCreationNamesNoPodInTheStatus(t *testing.T) {
 	f := newFixture(t)
-	f.refuse("create", resourcePods, nil)
+	f.Refuse("create", resourcePods, nil)
 	f.create(3)
-	f.live(time.Minute)
+	f.Live(time.Minute)
 	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
 	require.Equal(t, corev1.ConditionTrue, c.Status)
 	require.Contains(t, c.Message, "a policy says no")
 	require.Contains(t, c.Message, setName+"-*")
-	require.LessOrEqual(t, f.writes["patch/status "+resourceSets], 2)
+	require.LessOrEqual(t, f.Writes["patch/status "+resourceSets], 2)
 }
 
 func TestASpecThatIsCorrectedIsTriedAtOnce(t *testing.T) {
 	f := newFixture(t)
-	f.refuse("create", resourcePods, nil)
+	f.Refuse("create", resourcePods, nil)
 	f.create(3)
-	f.live(10 * time.Minute)
-	f.before = nil
-	f.edit(image("b"))
-	f.live(time.Second)
-	require.Equal(t, "3b", f.images())
+	f.Live(10 * time.Minute)
+	f.Before = nil
+	f.Edit(image("b"))
+	f.Live(time.Second)
+	require.Equal(t, "3b", f.Images())
 }
 
 func TestWhileCreationIsRefusedTheRestGoesOn(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, inPlace, unavailable("3"))
-	f.refuse("create", resourcePods, nil)
-	f.edit(replicas(4))
-	f.live(10 * time.Minute)
-	name := f.names()[0]
+	f.Refuse("create", resourcePods, nil)
+	f.Edit(replicas(4))
+	f.Live(10 * time.Minute)
+	name := f.Names()[0]
 	f.markDelete(name)
-	f.live(time.Second)
-	require.Len(t, f.active(), 2, "a deletion that was asked for does not wait for the quota")
+	f.Live(time.Second)
+	require.Len(t, f.Active(), 2, "a deletion that was asked for does not wait for the quota")
 }
 
 // TestARefusedChangeTakesNoPodOutOfItsServicesAgain: the gate is closed for the first attempt, and opened in the same sync.
 func TestARefusedChangeTakesNoPodOutOfItsServicesAgain(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, inPlace, unavailable("1"))
-	stubborn := f.names()[1]
+	stubborn := f.Names()[1]
 	closed := 0
-	f.refuse("patch", resourcePods, func(name string) bool { return name != stubborn })
-	f.edit(image("b"))
+	f.Refuse("patch", resourcePods, func(name string) bool { return name != stubborn })
+	f.Edit(image("b"))
 	for range 60 {
-		f.live(time.Second)
-		if f.available() < 3 {
+		f.Live(time.Second)
+		if f.Available() < 3 {
 			closed++
 		}
 	}
-	require.Equal(t, "1a2b", f.images(), "one Pod that cannot be updated holds up no other")
+	require.Equal(t, "1a2b", f.Images(), "one Pod that cannot be updated holds up no other")
 	require.Zero(t, closed, "the gate was opened again at once")
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
 	// Three per updated Pod, and one to close and one to open the gate of the stubborn one.
-	require.LessOrEqual(t, f.writes["patch/status "+resourcePods], 3+2*2+2)
-	require.LessOrEqual(t, f.writes["patch/status "+resourceSets], 12)
-	f.before = nil
-	f.live(2 * time.Minute)
-	require.Equal(t, "3b", f.images())
+	require.LessOrEqual(t, f.Writes["patch/status "+resourcePods], 3+2*2+2)
+	require.LessOrEqual(t, f.Writes["patch/status "+resourceSets], 12)
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Equal(t, "3b", f.Images())
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
 }
 
@@ -167,28 +149,28 @@ func TestACanaryPassesByAPodThatCannotBeUpdated(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, inPlace, partition("2"))
 	first := ""
-	f.before = func(verb, resource, name string) error {
+	f.Before = func(verb, resource, name string) error {
 		if verb == "patch" && resource == resourcePods && (first == "" || name == first) {
 			first = name
 			return apierrors.NewBadRequest("no")
 		}
 		return nil
 	}
-	f.edit(image("b"))
-	f.live(time.Second)
-	require.Equal(t, "2a1b", f.images())
+	f.Edit(image("b"))
+	f.Live(time.Second)
+	require.Equal(t, "2a1b", f.Images())
 }
 
 // orphan is what deleting the set with orphan propagation leaves, with another set of the same name after it.
 func (f *fixture) orphan() {
 	for _, resource := range []string{resourcePods, resourceRevisions, resourceClaims} {
-		for _, o := range f.objects[resource] {
+		for _, o := range f.Objects[resource] {
 			c := o.DeepCopyObject().(object)
 			c.SetOwnerReferences(nil)
-			f.put(resource, c)
+			f.Put(resource, c)
 		}
 	}
-	f.apply(func(s *v1beta1.CloneSet) {
+	f.Edit(func(s *v1beta1.CloneSet) {
 		s.UID, s.Status, s.Generation = types.UID("another"), v1beta1.CloneSetStatus{}, 1
 	})
 }
@@ -198,17 +180,17 @@ func TestScenario84ARecreatedSetTakesItsPodsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(3, edits...)
-			names := f.names()
+			names := f.Names()
 			f.orphan()
-			f.watch()
-			created := f.writes["create pods"]
-			f.rest()
-			require.Equal(t, created, f.writes["create pods"])
-			require.Equal(t, names, f.names())
-			require.Equal(t, 3, f.most)
-			require.EqualValues(t, 3, f.set().Status.AvailableReplicas)
-			for _, claim := range f.objects[resourceClaims] {
-				require.True(t, metav1.IsControlledBy(claim, f.set()), "%s has come back with its Pod", claim.GetName())
+			f.Watch()
+			created := f.Writes["create pods"]
+			f.Rest()
+			require.Equal(t, created, f.Writes["create pods"])
+			require.Equal(t, names, f.Names())
+			require.Equal(t, 3, f.Most)
+			require.EqualValues(t, 3, f.Set().Status.AvailableReplicas)
+			for _, claim := range f.Objects[resourceClaims] {
+				require.True(t, metav1.IsControlledBy(claim, f.Set()), "%s has come back with its Pod", claim.GetName())
 			}
 		})
 	}
@@ -217,12 +199,12 @@ func TestScenario84ARecreatedSetTakesItsPodsBack(t *testing.T) {
 func TestAPodThatRefusesToBeAdoptedHoldsUpNobody(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
-	stubborn := f.names()[0]
+	stubborn := f.Names()[0]
 	f.orphan()
-	f.refuse("patch", resourcePods, func(name string) bool { return name != stubborn })
-	f.live(time.Minute)
-	require.Len(t, f.active(), 3)
-	require.Equal(t, 3, f.available())
+	f.Refuse("patch", resourcePods, func(name string) bool { return name != stubborn })
+	f.Live(time.Minute)
+	require.Len(t, f.Active(), 3)
+	require.Equal(t, 3, f.Available())
 }
 
 func TestAReleasedPodKeepsItsClaimHoweverTheReleaseGoes(t *testing.T) {
@@ -231,46 +213,34 @@ func TestAReleasedPodKeepsItsClaimHoweverTheReleaseGoes(t *testing.T) {
 	}
 	for name, fails := range map[string]func(*fixture) error{
 		"the claim cannot be handed over at first": conflict,
-		"the process dies at the hand-over":        func(*fixture) error { panic(errCrash) },
+		"the process dies at the hand-over":        func(*fixture) error { panic(modelcluster.ErrCrash) },
 		"nothing goes wrong":                       func(*fixture) error { return nil },
 	} {
 		for _, reuse := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t)
 				f.start(2, claimTemplate, func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.EnablePVCReuse = reuse })
-				released := f.names()[0]
+				released := f.Names()[0]
 				claim := namespace + "/data-" + released
-				f.model.edit(released, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+				f.EditPod(released, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
 				once := true
-				f.before = func(verb, resource, _ string) error {
+				f.Before = func(verb, resource, _ string) error {
 					if verb == "patch" && resource == resourceClaims && once {
 						once = false
 						return fails(f)
 					}
 					return nil
 				}
-				f.show(len(f.history))
-				f.syncOrDie()
-				f.rest()
-				require.Contains(t, f.objects[resourcePods], namespace+"/"+released)
-				require.Contains(t, f.objects[resourceClaims], claim)
-				require.Equal(t, released, metav1.GetControllerOf(f.objects[resourceClaims][claim]).Name)
-				require.Len(t, f.active(), 2)
+				f.ShowAll()
+				f.OrDie(func() { _, _ = f.Sync() })
+				f.Rest()
+				require.Contains(t, f.Objects[resourcePods], namespace+"/"+released)
+				require.Contains(t, f.Objects[resourceClaims], claim)
+				require.Equal(t, released, metav1.GetControllerOf(f.Objects[resourceClaims][claim]).Name)
+				require.Len(t, f.Active(), 2)
 			})
 		}
 	}
-}
-
-func (f *fixture) syncOrDie() {
-	defer func() {
-		if r := recover(); r != nil {
-			if err, ok := r.(error); !ok || !errors.Is(err, errCrash) {
-				panic(r)
-			}
-			f.restart()
-		}
-	}()
-	_, _ = f.sync()
 }
 
 func TestAPodThatLosesItsLabelsLosesNoClaim(t *testing.T) {
@@ -285,17 +255,17 @@ func TestAPodThatLosesItsLabelsLosesNoClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(2, claimTemplate)
-			claims := len(f.objects[resourceClaims])
-			victim := f.names()[0]
-			uid := f.objects[resourceClaims][namespace+"/data-"+victim].GetUID()
-			f.model.edit(victim, func(p *corev1.Pod) { spoil(p.Labels) })
-			f.pass()
-			require.Equal(t, uid, f.objects[resourceClaims][namespace+"/data-"+victim].GetUID())
-			f.rest()
-			require.Len(t, f.objects[resourceClaims], claims)
-			require.Len(t, f.active(), 2)
-			for _, name := range f.names() {
-				require.Contains(t, f.objects[resourceClaims], namespace+"/data-"+name)
+			claims := len(f.Objects[resourceClaims])
+			victim := f.Names()[0]
+			uid := f.Objects[resourceClaims][namespace+"/data-"+victim].GetUID()
+			f.EditPod(victim, func(p *corev1.Pod) { spoil(p.Labels) })
+			f.Pass()
+			require.Equal(t, uid, f.Objects[resourceClaims][namespace+"/data-"+victim].GetUID())
+			f.Rest()
+			require.Len(t, f.Objects[resourceClaims], claims)
+			require.Len(t, f.Active(), 2)
+			for _, name := range f.Names() {
+				require.Contains(t, f.Objects[resourceClaims], namespace+"/data-"+name)
 			}
 		})
 	}
@@ -316,38 +286,38 @@ func TestAWriteInDoubtIsClearedUpFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(2, inPlace, unavailable("1"))
-			f.edit(c.later)
+			f.Edit(c.later)
 			away := false
-			f.before = func(string, string, string) error {
+			f.Before = func(string, string, string) error {
 				if away {
 					return errors.New("connection refused")
 				}
 				return nil
 			}
-			f.reading = func(string, string) error { return f.before("", "", "") }
-			f.after = func(verb, resource, _ string) error {
+			f.Reading = func(string, string) error { return f.Before("", "", "") }
+			f.After = func(verb, resource, _ string) error {
 				if verb == c.verb && resource == c.resource && !away {
 					away = true
 					return io.ErrUnexpectedEOF
 				}
 				return nil
 			}
-			f.show(len(f.history))
-			_, err := f.sync()
+			f.ShowAll()
+			_, err := f.Sync()
 			require.Error(t, err)
-			_, err = f.sync()
+			_, err = f.Sync()
 			require.Error(t, err, "still away")
 			// The API server is back, the watch is not yet.
-			f.after, away = nil, false
-			n := f.total()
-			_, err = f.sync()
+			f.After, away = nil, false
+			n := f.Total()
+			_, err = f.Sync()
 			require.ErrorIs(t, err, kube.Waiting(workload.GateDelay))
-			require.Equal(t, n, f.total(), "nothing is decided before the caches show what came of it")
-			f.watch()
-			f.rest()
-			require.Len(t, f.active(), c.pods)
-			require.LessOrEqual(t, f.most, 3)
-			require.GreaterOrEqual(t, f.fewest, 1)
+			require.Equal(t, n, f.Total(), "nothing is decided before the caches show what came of it")
+			f.Watch()
+			f.Rest()
+			require.Len(t, f.Active(), c.pods)
+			require.LessOrEqual(t, f.Most, 3)
+			require.GreaterOrEqual(t, f.Fewest, 1)
 		})
 	}
 }
@@ -359,37 +329,37 @@ func recreate(s *v1beta1.CloneSet) {
 func TestTextThatIsNoLifecycleStateHoldsNobodyUp(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, inPlace, unavailable("1"))
-	f.model.edit(f.names()[0], func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
-	f.rest()
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "5b", f.images())
-	require.EqualValues(t, 5, f.set().Status.AvailableReplicas)
+	f.EditPod(f.Names()[0], func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
+	f.Rest()
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "5b", f.Images())
+	require.EqualValues(t, 5, f.Set().Status.AvailableReplicas)
 }
 
 func TestATemplateThatCannotBeRecordedShowsInTheStatus(t *testing.T) {
 	f := newFixture(t)
 	f.start(1)
-	for _, o := range f.objects[resourceRevisions] {
+	for _, o := range f.Objects[resourceRevisions] {
 		r := o.DeepCopyObject().(*appsv1.ControllerRevision)
 		r.Revision = math.MaxInt64
-		f.put(resourceRevisions, r)
+		f.Put(resourceRevisions, r)
 	}
-	f.edit(image("b"))
-	f.live(time.Minute)
-	require.Equal(t, "1a", f.images())
+	f.Edit(image("b"))
+	f.Live(time.Minute)
+	require.Equal(t, "1a", f.Images())
 	failed := f.conditionOf(v1beta1.CloneSetConditionFailedUpdate)
 	require.Equal(t, corev1.ConditionTrue, failed.Status)
 	require.Contains(t, failed.Message, "highest possible number")
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionReady).Status)
-	require.Less(t, f.set().Status.ObservedGeneration, f.set().Generation)
-	for _, o := range f.objects[resourceRevisions] {
+	require.Less(t, f.Set().Status.ObservedGeneration, f.Set().Generation)
+	for _, o := range f.Objects[resourceRevisions] {
 		r := o.DeepCopyObject().(*appsv1.ControllerRevision)
 		r.Revision = 1
-		f.put(resourceRevisions, r)
+		f.Put(resourceRevisions, r)
 	}
-	f.live(6 * time.Minute)
-	require.Equal(t, "1b", f.images())
+	f.Live(6 * time.Minute)
+	require.Equal(t, "1b", f.Images())
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionReady).Status)
 }
@@ -401,20 +371,19 @@ func TestNothingIsRememberedOfASetThatIsGone(t *testing.T) {
 		s.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.Parse("1"))
 		s.Spec.ScaleStrategy.PodsToDelete = []string{"x"}
 	})
-	f.show(len(f.history))
-	f.after = func(verb, resource, _ string) error {
+	f.ShowAll()
+	f.After = func(verb, resource, _ string) error {
 		if verb == "create" && resource == resourcePods {
-			gone := f.set()
-			f.remove(resourceSets, namespace+"/"+setName)
-			must(f.controller.sets.GetStore().Delete(gone))
-			f.watches[resourceSets].Handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
+			gone := f.Set()
+			f.Remove(resourceSets, namespace+"/"+setName)
+			f.Miss(resourceSets, gone)
 			return errors.New("lost")
 		}
 		return nil
 	}
-	_, _ = f.sync()
+	_, _ = f.Sync()
 	require.Empty(t, f.controller.memory.sets)
 	require.True(t, f.controller.gate.Open("set"))
-	_, failed := f.controller.backoff.Wait("set", partCreate, "1", f.clock.Now())
+	_, failed := f.controller.backoff.Wait("set", partCreate, "1", f.Clock.Now())
 	require.False(t, failed)
 }

@@ -37,15 +37,15 @@ func byLabel(mark bool) *pub.LifecycleHook {
 // only is the set's one Pod.
 func (f *fixture) only() *corev1.Pod {
 	f.Helper()
-	require.Len(f, f.active(), 1)
-	return f.active()[0]
+	require.Len(f, f.Active(), 1)
+	return f.Active()[0]
 }
 
 func (f *fixture) state() pub.LifecycleStateType { return pods.LifecycleState(f.only()) }
 
 func (f *fixture) label(key, value string) {
-	f.model.edit(f.only().Name, func(p *corev1.Pod) { p.Labels[key] = value })
-	f.rest()
+	f.EditPod(f.only().Name, func(p *corev1.Pod) { p.Labels[key] = value })
+	f.Rest()
 }
 
 func (f *fixture) imageOf() string { return f.only().Spec.Containers[0].Image }
@@ -61,16 +61,16 @@ func TestLifecycle46And47APodIsNormalWhenItsHookIsSatisfied(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, hooked(pub.Lifecycle{PreNormal: &pub.LifecycleHook{LabelsHandler: map[string]string{"ok": "true"}}}))
 	require.Equal(t, pub.LifecycleStatePreparingNormal, f.state())
-	require.EqualValues(t, 1, f.set().Status.ReadyReplicas)
-	require.EqualValues(t, 0, f.set().Status.AvailableReplicas)
+	require.EqualValues(t, 1, f.Set().Status.ReadyReplicas)
+	require.EqualValues(t, 0, f.Set().Status.AvailableReplicas)
 	f.label("ok", "true")
 	require.Equal(t, pub.LifecycleStateNormal, f.state())
-	require.EqualValues(t, 1, f.set().Status.AvailableReplicas)
+	require.EqualValues(t, 1, f.Set().Status.AvailableReplicas)
 
 	g := newFixture(t)
 	g.start(1, hooked(pub.Lifecycle{PreNormal: &pub.LifecycleHook{LabelsHandler: map[string]string{"ok": "true"}, FinalizersHandler: []string{"example.com/f"}}}))
-	g.model.edit(g.only().Name, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })
-	g.rest()
+	g.EditPod(g.only().Name, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })
+	g.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingNormal, g.state(), "both are needed")
 	g.label("ok", "true")
 	require.Equal(t, pub.LifecycleStateNormal, g.state())
@@ -79,24 +79,24 @@ func TestLifecycle46And47APodIsNormalWhenItsHookIsSatisfied(t *testing.T) {
 func TestLifecycle48To51AnUpdateWaitsBeforeAndAfter(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
 	require.Equal(t, "a", f.imageOf())
 	require.True(t, pods.IsConditionTrue(f.only(), pub.InPlaceUpdateReady))
 	// 51: rolled back, the hook still being there in full.
-	f.edit(image("a"))
-	f.rest()
+	f.Edit(image("a"))
+	f.Rest()
 	require.Equal(t, pub.LifecycleStateNormal, f.state())
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	f.label("hook", "false")
 	require.Equal(t, "b", f.imageOf())
 	require.Equal(t, pub.LifecycleStateUpdated, f.state())
-	require.EqualValues(t, 0, f.set().Status.AvailableReplicas)
+	require.EqualValues(t, 0, f.Set().Status.AvailableReplicas)
 	// 50: a newer template puts the hook back.
-	f.edit(image("c"))
-	f.rest()
+	f.Edit(image("c"))
+	f.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
 	require.Equal(t, "true", f.only().Labels["hook"])
 	require.Equal(t, "b", f.imageOf())
@@ -104,14 +104,14 @@ func TestLifecycle48To51AnUpdateWaitsBeforeAndAfter(t *testing.T) {
 	require.Equal(t, "c", f.imageOf())
 	f.label("hook", "true")
 	require.Equal(t, pub.LifecycleStateNormal, f.state())
-	require.EqualValues(t, 1, f.set().Status.AvailableReplicas)
+	require.EqualValues(t, 1, f.Set().Status.AvailableReplicas)
 
 	// 51: rolled back when the hook is not there in full any more.
-	f.edit(image("d"))
-	f.rest()
-	f.model.edit(f.only().Name, func(p *corev1.Pod) { p.Labels["hook"] = "gone" })
-	f.edit(image("c"))
-	f.rest()
+	f.Edit(image("d"))
+	f.Rest()
+	f.EditPod(f.only().Name, func(p *corev1.Pod) { p.Labels["hook"] = "gone" })
+	f.Edit(image("c"))
+	f.Rest()
 	require.Equal(t, "c", f.imageOf())
 	require.Contains(t, []pub.LifecycleStateType{pub.LifecycleStateUpdated}, f.state())
 }
@@ -121,11 +121,11 @@ func TestLifecycle49AnyPartOfAHookHolds(t *testing.T) {
 	f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: &pub.LifecycleHook{
 		LabelsHandler: map[string]string{"hook": "true"}, FinalizersHandler: []string{"example.com/f"},
 	}}))
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
-	f.model.edit(f.only().Name, func(p *corev1.Pod) { p.Finalizers = nil })
-	f.rest()
+	f.EditPod(f.only().Name, func(p *corev1.Pod) { p.Finalizers = nil })
+	f.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
 	f.label("hook", "false")
 	require.Equal(t, "b", f.imageOf())
@@ -134,32 +134,32 @@ func TestLifecycle49AnyPartOfAHookHolds(t *testing.T) {
 func TestLifecycle52APodThatIsNotWantedAnyMoreGoesBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, inPlace, unavailable("1"), partition("1"), hooked(pub.Lifecycle{InPlaceUpdate: byLabel(true)}))
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Len(t, f.inState(pub.LifecycleStatePreparingUpdate), 1)
-	f.edit(partition("2"))
-	f.rest()
+	f.Edit(partition("2"))
+	f.Rest()
 	require.Empty(t, f.inState(pub.LifecycleStatePreparingUpdate))
-	require.Equal(t, 2, f.available(), "and is ready again")
-	require.Equal(t, "2a", f.images())
+	require.Equal(t, 2, f.Available(), "and is ready again")
+	require.Equal(t, "2a", f.Images())
 }
 
 func TestLifecycle53And54ADeletionWaitsAndMayBeTakenBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, hooked(pub.Lifecycle{PreDelete: &pub.LifecycleHook{FinalizersHandler: []string{"example.com/f"}}}))
 	name := f.only().Name
-	f.edit(replicas(0))
-	f.rest()
+	f.Edit(replicas(0))
+	f.Rest()
 	require.Equal(t, pub.LifecycleStatePreparingDelete, f.state())
-	f.edit(replicas(1))
-	f.rest()
+	f.Edit(replicas(1))
+	f.Rest()
 	require.Equal(t, name, f.only().Name)
 	require.Equal(t, pub.LifecycleStateNormal, f.state())
-	f.edit(replicas(0))
-	f.rest()
-	f.model.edit(name, func(p *corev1.Pod) { p.Finalizers = nil })
-	f.rest()
-	require.Empty(t, f.active())
+	f.Edit(replicas(0))
+	f.Rest()
+	f.EditPod(name, func(p *corev1.Pod) { p.Finalizers = nil })
+	f.Rest()
+	require.Empty(t, f.Active())
 }
 
 func TestLifecycle55AHookThatIsTakenOutOfTheSpecHoldsNobody(t *testing.T) {
@@ -167,33 +167,33 @@ func TestLifecycle55AHookThatIsTakenOutOfTheSpecHoldsNobody(t *testing.T) {
 	t.Run("before the update", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
-		f.edit(image("b"))
-		f.rest()
-		f.edit(noHooks)
-		f.rest()
+		f.Edit(image("b"))
+		f.Rest()
+		f.Edit(noHooks)
+		f.Rest()
 		require.Equal(t, "b", f.imageOf())
 		require.Equal(t, pub.LifecycleStateNormal, f.state())
 	})
 	t.Run("after the update", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
-		f.edit(image("b"))
-		f.rest()
+		f.Edit(image("b"))
+		f.Rest()
 		f.label("hook", "false")
 		require.Equal(t, pub.LifecycleStateUpdated, f.state())
-		f.edit(noHooks)
-		f.rest()
+		f.Edit(noHooks)
+		f.Rest()
 		require.Equal(t, pub.LifecycleStateNormal, f.state())
 	})
 	t.Run("before the deletion", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(1, hooked(pub.Lifecycle{PreDelete: byLabel(false)}))
-		f.edit(replicas(0))
-		f.rest()
+		f.Edit(replicas(0))
+		f.Rest()
 		require.Equal(t, pub.LifecycleStatePreparingDelete, f.state())
-		f.edit(noHooks)
-		f.rest()
-		require.Empty(t, f.active())
+		f.Edit(noHooks)
+		f.Rest()
+		require.Empty(t, f.Active())
 	})
 }
 
@@ -202,8 +202,8 @@ const heldForUpdate = `False [{"userAgent":"Lifecycle","key":"preUpdateHook"}]`
 func TestLifecycle56And57AHeldPodIsTakenOutOfItsServicesAndPutBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(true)}))
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Equal(t, heldForUpdate, f.notReadyKeys())
 	require.False(t, pods.IsConditionTrue(f.only(), corev1.PodReady))
 	f.label("hook", "false")
@@ -213,39 +213,39 @@ func TestLifecycle56And57AHeldPodIsTakenOutOfItsServicesAndPutBack(t *testing.T)
 	// 57: the hook is satisfied before the update completes.
 	g := newFixture(t)
 	g.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(true)}))
-	g.edit(image("b"))
-	g.rest()
-	g.model.edit(g.only().Name, func(p *corev1.Pod) { p.Labels["hook"] = "false" })
-	g.show(len(g.history))
-	_, err := g.sync()
+	g.Edit(image("b"))
+	g.Rest()
+	g.EditPod(g.only().Name, func(p *corev1.Pod) { p.Labels["hook"] = "false" })
+	g.ShowAll()
+	_, err := g.Sync()
 	require.NoError(t, err)
 	require.Equal(t, pub.LifecycleStateUpdating, g.state())
 	g.label("hook", "true")
 	require.Equal(t, pub.LifecycleStateNormal, g.state())
 	require.Equal(t, "True []", g.notReadyKeys())
-	require.Equal(t, 1, g.available())
+	require.Equal(t, 1, g.Available())
 }
 
 func TestLifecycle58ARollbackWhileHeldPutsThePodBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(true)}))
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Equal(t, heldForUpdate, f.notReadyKeys())
-	f.edit(image("a"))
-	f.rest()
+	f.Edit(image("a"))
+	f.Rest()
 	require.Equal(t, "True []", f.notReadyKeys())
-	require.Equal(t, 1, f.available())
+	require.Equal(t, 1, f.Available())
 }
 
 func TestLifecycle59AHeldPodWithoutTheConditionGetsIt(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, hooked(pub.Lifecycle{PreDelete: byLabel(true)}))
-	f.model.edit(f.only().Name, func(p *corev1.Pod) {
+	f.EditPod(f.only().Name, func(p *corev1.Pod) {
 		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == pub.KruisePodReady })
 	})
-	f.edit(replicas(0))
-	f.rest()
+	f.Edit(replicas(0))
+	f.Rest()
 	require.Equal(t, `False [{"userAgent":"Lifecycle","key":"preDeleteHook"}]`, f.notReadyKeys())
 }
 
@@ -253,14 +253,14 @@ func TestLifecycle60TheKeysOfOthersStay(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(true)}))
 	const theirs = `{"userAgent":"ContainerRecreateRequest","key":"default/x"}`
-	f.model.edit(f.only().Name, func(p *corev1.Pod) {
+	f.EditPod(f.only().Name, func(p *corev1.Pod) {
 		c := pods.Condition(p, pub.KruisePodReady)
 		c.Status, c.Message = corev1.ConditionFalse, "["+theirs+"]"
 	})
-	f.rest()
+	f.Rest()
 	require.Equal(t, "False ["+theirs+"]", f.notReadyKeys())
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Equal(t, "False ["+theirs+`,{"userAgent":"Lifecycle","key":"preUpdateHook"}]`, f.notReadyKeys())
 	f.label("hook", "false")
 	require.Equal(t, "b", f.imageOf())
@@ -271,15 +271,15 @@ func TestLifecycle61And62WithoutHooksNothingDependsOnAWebhook(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, hooked(pub.Lifecycle{PreDelete: byLabel(false)}))
 	require.True(t, pods.HasGate(f.only(), pub.InPlaceUpdateReady) && pods.HasGate(f.only(), pub.KruisePodReady))
-	require.Equal(t, 1, f.available())
+	require.Equal(t, 1, f.Available())
 	var states []pub.LifecycleStateType
-	f.changed = func(_, after object) {
+	f.Changed = func(_, after object) {
 		if p, ok := after.(*corev1.Pod); ok && !slices.Contains(states, pods.LifecycleState(p)) {
 			states = append(states, pods.LifecycleState(p))
 		}
 	}
-	f.edit(image("b"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
 	require.NotContains(t, states, pub.LifecycleStateUpdated)
 	require.Equal(t, pub.LifecycleStateNormal, f.state())
 }
@@ -291,24 +291,24 @@ func TestLifecycleSeveralHooksAtOnce(t *testing.T) {
 		InPlaceUpdate: byLabel(true),
 		PreNormal:     &pub.LifecycleHook{LabelsHandler: map[string]string{"warm": "yes"}},
 	}))
-	for _, name := range f.names() {
-		f.model.edit(name, func(p *corev1.Pod) { p.Labels["warm"] = "yes" })
+	for _, name := range f.Names() {
+		f.EditPod(name, func(p *corev1.Pod) { p.Labels["warm"] = "yes" })
 	}
-	f.rest()
-	require.Equal(t, 2, f.available())
-	f.edit(image("b"))
+	f.Rest()
+	require.Equal(t, 2, f.Available())
+	f.Edit(image("b"))
 	for range 2 {
-		f.rest()
+		f.Rest()
 		held := f.inState(pub.LifecycleStatePreparingUpdate)
 		require.Len(t, held, 1)
-		f.model.edit(held[0], func(p *corev1.Pod) { p.Labels["hook"] = "off" })
-		f.rest()
-		f.model.edit(held[0], func(p *corev1.Pod) { p.Labels["hook"] = "true" })
+		f.EditPod(held[0], func(p *corev1.Pod) { p.Labels["hook"] = "off" })
+		f.Rest()
+		f.EditPod(held[0], func(p *corev1.Pod) { p.Labels["hook"] = "true" })
 	}
-	f.rest()
-	require.Equal(t, "2b", f.images())
-	require.Equal(t, 2, f.available())
-	f.edit(replicas(1))
-	f.rest()
+	f.Rest()
+	require.Equal(t, "2b", f.Images())
+	require.Equal(t, 2, f.Available())
+	f.Edit(replicas(1))
+	f.Rest()
 	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
@@ -43,20 +44,8 @@ func inPlaceOnly(s *v1beta1.CloneSet) {
 // both are the images of the only Pod.
 func (f *fixture) both() string {
 	f.Helper()
-	c := f.active()[0].Spec.Containers
+	c := f.Active()[0].Spec.Containers
 	return c[0].Image + "/" + c[1].Image
-}
-
-// once lets the first write of that verb to that resource fail.
-func once(verb, resource string, err error) (hook func(verb, resource, name string) error, failed func() bool) {
-	done := false
-	return func(v, r, _ string) error {
-		if v == verb && r == resource && !done {
-			done = true
-			return err
-		}
-		return nil
-	}, func() bool { return done }
 }
 
 func TestAResizeIsNotForgotten(t *testing.T) {
@@ -74,16 +63,16 @@ func TestAResizeIsNotForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(1, inPlace, c.policy, cpu("1"), unavailable("1"))
-			hook, failed := once(c.verb, resourcePods, c.err)
+			hook, failed := modelcluster.Once(c.verb, resourcePods, c.err)
 			if c.lost {
-				f.after = hook
+				f.After = hook
 			} else {
-				f.before = hook
+				f.Before = hook
 			}
-			f.edit(cpu("2"))
-			f.live(time.Hour)
+			f.Edit(cpu("2"))
+			f.Live(time.Hour)
 			require.True(t, failed())
-			require.Equal(t, "2", f.active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
+			require.Equal(t, "2", f.Active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
 			require.Equal(t, corev1.ConditionTrue, f.conditionOf("Ready").Status)
 		})
 	}
@@ -92,19 +81,19 @@ func TestAResizeIsNotForgotten(t *testing.T) {
 func TestAResizeThatIsRefusedForALongTimeShows(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlaceOnly, cpu("1"), unavailable("1"))
-	f.before = func(verb, resource, name string) error {
+	f.Before = func(verb, resource, name string) error {
 		if verb == "patch/resize" && resource == resourcePods {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("exceeded quota"))
 		}
 		return nil
 	}
-	f.edit(cpu("2"))
-	f.live(time.Hour)
+	f.Edit(cpu("2"))
+	f.Live(time.Hour)
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
-	require.Less(t, f.writes["patch/resize pods"], 80, "about one attempt a minute")
-	f.before = nil
-	f.live(2 * time.Minute)
-	require.Equal(t, "2", f.active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
+	require.Less(t, f.Writes["patch/resize pods"], 80, "about one attempt a minute")
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Equal(t, "2", f.Active()[0].Spec.Containers[0].Resources.Limits.Cpu().String())
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
 }
 
@@ -112,18 +101,18 @@ func TestAResizeThatIsRefusedForALongTimeShows(t *testing.T) {
 func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
-	f.edit(sideImage("s2"))
-	f.pass()
-	f.pass()
-	require.Contains(t, f.active()[0].Annotations, pub.InPlaceUpdateGraceKey)
-	f.wait(31 * time.Second)
-	f.edit(image("b"), sideImage("s1"))
-	f.changed = func(_, is object) {
+	f.Edit(sideImage("s2"))
+	f.Pass()
+	f.Pass()
+	require.Contains(t, f.Active()[0].Annotations, pub.InPlaceUpdateGraceKey)
+	f.Wait(31 * time.Second)
+	f.Edit(image("b"), sideImage("s1"))
+	f.Changed = func(_, is object) {
 		if p, ok := is.(*corev1.Pod); ok {
 			require.NotEqual(t, "s2", p.Spec.Containers[1].Image, "nobody wants it any more")
 		}
 	}
-	f.live(10 * time.Minute)
+	f.Live(10 * time.Minute)
 	require.Equal(t, "b/s1", f.both())
 }
 
@@ -131,23 +120,23 @@ func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
 func TestATargetThatIsRefusedInAGracePeriod(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
-	f.edit(sideImage("s2"))
-	f.pass()
-	f.pass()
-	require.Contains(t, f.active()[0].Annotations, pub.InPlaceUpdateGraceKey)
-	f.before = func(verb, resource, name string) error {
+	f.Edit(sideImage("s2"))
+	f.Pass()
+	f.Pass()
+	require.Contains(t, f.Active()[0].Annotations, pub.InPlaceUpdateGraceKey)
+	f.Before = func(verb, resource, name string) error {
 		if verb == "patch" && resource == resourcePods {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("a policy says no"))
 		}
 		return nil
 	}
-	f.edit(image("b"))
-	f.live(20 * time.Second)
-	require.False(t, pods.IsConditionTrue(f.active()[0], pub.InPlaceUpdateReady))
-	f.before = nil
-	f.live(10 * time.Minute)
+	f.Edit(image("b"))
+	f.Live(20 * time.Second)
+	require.False(t, pods.IsConditionTrue(f.Active()[0], pub.InPlaceUpdateReady))
+	f.Before = nil
+	f.Live(10 * time.Minute)
 	require.Equal(t, "b/s2", f.both())
-	require.True(t, pods.IsConditionTrue(f.active()[0], pub.InPlaceUpdateReady))
+	require.True(t, pods.IsConditionTrue(f.Active()[0], pub.InPlaceUpdateReady))
 }
 
 // Other controllers do not note which revision the containers run during the grace period.
@@ -163,10 +152,10 @@ func TestANewTargetInAGracePeriodThatOthersBegan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(1, inPlace, sideImage("s1"), unavailable("1"), graceSeconds(30))
-			f.edit(image("b"), sideImage("s2"))
-			f.pass()
-			f.pass()
-			f.model.edit(f.names()[0], func(p *corev1.Pod) {
+			f.Edit(image("b"), sideImage("s2"))
+			f.Pass()
+			f.Pass()
+			f.EditPod(f.Names()[0], func(p *corev1.Pod) {
 				state := map[string]any{}
 				require.NoError(t, json.Unmarshal([]byte(p.Annotations[pub.InPlaceUpdateStateKey]), &state))
 				require.NotNil(t, state["previousRevision"])
@@ -175,8 +164,8 @@ func TestANewTargetInAGracePeriodThatOthersBegan(t *testing.T) {
 				require.NoError(t, err)
 				p.Annotations[pub.InPlaceUpdateStateKey] = string(raw)
 			})
-			f.edit(c.edit...)
-			f.live(10 * time.Minute)
+			f.Edit(c.edit...)
+			f.Live(10 * time.Minute)
 			require.Equal(t, c.want, f.both())
 		})
 	}
@@ -188,15 +177,15 @@ func TestATemplateThatCarriesOurLabels(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(2, inPlace, unavailable("1"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels = map[string]string{"app": "web", key: "x"} })
-			names := f.names()
-			f.edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels[key] = "y" })
-			f.live(10 * time.Minute)
-			require.Equal(t, "2b", f.images())
-			f.edit(image("c"), func(s *v1beta1.CloneSet) { delete(s.Spec.Template.Labels, key) })
-			f.live(10 * time.Minute)
-			require.Equal(t, "2c", f.images())
-			require.Equal(t, names, f.names(), "in place")
-			for _, p := range f.active() {
+			names := f.Names()
+			f.Edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.Template.Labels[key] = "y" })
+			f.Live(10 * time.Minute)
+			require.Equal(t, "2b", f.Images())
+			f.Edit(image("c"), func(s *v1beta1.CloneSet) { delete(s.Spec.Template.Labels, key) })
+			f.Live(10 * time.Minute)
+			require.Equal(t, "2c", f.Images())
+			require.Equal(t, names, f.Names(), "in place")
+			for _, p := range f.Active() {
 				require.NotContains(t, []string{"", "x", "y"}, p.Labels[key])
 			}
 		})
@@ -213,16 +202,16 @@ func TestTheClaimsOfADeletedPodGoAlthoughTheirDeletionFails(t *testing.T) {
 			f := newFixture(t)
 			f.start(2, claimTemplate, unavailable("2"), reuse)
 			old := map[string]bool{}
-			for _, c := range f.objects[resourceClaims] {
+			for _, c := range f.Objects[resourceClaims] {
 				old[string(c.GetUID())] = true
 			}
-			hook, failed := once("delete", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
-			f.before = hook
-			f.edit(c.edit)
-			f.live(10 * time.Minute)
+			hook, failed := modelcluster.Once("delete", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
+			f.Before = hook
+			f.Edit(c.edit)
+			f.Live(10 * time.Minute)
 			require.True(t, failed())
-			require.Len(t, f.objects[resourceClaims], c.left)
-			for _, claim := range f.objects[resourceClaims] {
+			require.Len(t, f.Objects[resourceClaims], c.left)
+			for _, claim := range f.Objects[resourceClaims] {
 				require.Equal(t, name == "scaled in", old[string(claim.GetUID())])
 			}
 		})
@@ -232,36 +221,36 @@ func TestTheClaimsOfADeletedPodGoAlthoughTheirDeletionFails(t *testing.T) {
 func TestTheClaimsOfAPodWhoseDeletionIsRefusedStayTheSets(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, claimTemplate, unavailable("2"), reuse)
-	f.refuse("delete", resourcePods, nil)
-	f.edit(replicas(1))
-	f.live(time.Minute)
-	f.before = nil
-	f.edit(replicas(2))
-	f.live(10 * time.Minute)
-	require.Len(t, f.active(), 2)
+	f.Refuse("delete", resourcePods, nil)
+	f.Edit(replicas(1))
+	f.Live(time.Minute)
+	f.Before = nil
+	f.Edit(replicas(2))
+	f.Live(10 * time.Minute)
+	require.Len(t, f.Active(), 2)
 	f.areClaimsOfTheSet()
 }
 
 func (f *fixture) areClaimsOfTheSet() {
 	f.Helper()
-	for key, claim := range f.objects[resourceClaims] {
-		require.True(f, metav1.IsControlledBy(claim, f.set()), "claim %s belongs to %v", key, claim.GetOwnerReferences())
+	for key, claim := range f.Objects[resourceClaims] {
+		require.True(f, metav1.IsControlledBy(claim, f.Set()), "claim %s belongs to %v", key, claim.GetOwnerReferences())
 	}
 }
 
 func TestAnAdoptedPodComesWithItsClaims(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, claimTemplate, unavailable("1"))
-	name := f.names()[0]
-	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
-	f.live(time.Minute)
-	hook, failed := once("patch", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
-	f.before = hook
-	f.edit(replicas(4))
-	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
-	f.live(time.Hour)
+	name := f.Names()[0]
+	f.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Live(time.Minute)
+	hook, failed := modelcluster.Once("patch", resourceClaims, apierrors.NewInternalError(errors.New("hiccup")))
+	f.Before = hook
+	f.Edit(replicas(4))
+	f.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+	f.Live(time.Hour)
 	require.True(t, failed())
-	require.Contains(t, f.names(), name)
+	require.Contains(t, f.Names(), name)
 	f.areClaimsOfTheSet()
 }
 
@@ -269,20 +258,20 @@ func TestAnAdoptedPodComesWithItsClaims(t *testing.T) {
 func TestAReleaseThatIsOvertaken(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, claimTemplate, unavailable("1"))
-	name := f.names()[0]
+	name := f.Names()[0]
 	done := false
-	f.before = func(verb, resource, pod string) error {
+	f.Before = func(verb, resource, pod string) error {
 		if verb == "patch" && resource == resourcePods && pod == name && !done {
 			done = true
-			f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			f.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 			return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, errors.New("changed"))
 		}
 		return nil
 	}
-	f.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
-	f.live(time.Hour)
+	f.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Live(time.Hour)
 	require.True(t, done)
-	require.Contains(t, f.names(), name)
+	require.Contains(t, f.Names(), name)
 	f.areClaimsOfTheSet()
 }
 
@@ -291,11 +280,11 @@ func TestAPodThatCannotBeUpdatedHoldsUpNoOther(t *testing.T) {
 	for i := range 3 {
 		f := newFixture(t)
 		f.start(3, inPlaceOnly, unavailable("1"))
-		lost := f.names()[i]
-		f.model.edit(lost, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
-		f.edit(image("b"))
-		f.live(time.Hour)
-		require.Equal(t, "1a2b", f.images())
+		lost := f.Names()[i]
+		f.EditPod(lost, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
+		f.Edit(image("b"))
+		f.Live(time.Hour)
+		require.Equal(t, "1a2b", f.Images())
 		require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Message, lost)
 	}
 }
@@ -304,57 +293,57 @@ func TestAPodThatCannotBeUpdatedHoldsUpNoOther(t *testing.T) {
 func TestADeletedPodThatIsOrphanedIsNotWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, func(s *v1beta1.CloneSet) { s.Spec.Template.Finalizers = []string{"x/hold"} })
-	f.edit(image("b"))
-	f.show(len(f.history))
-	_, err := f.sync()
+	f.Edit(image("b"))
+	f.ShowAll()
+	_, err := f.Sync()
 	require.NoError(t, err)
-	for _, p := range f.podList() {
+	for _, p := range f.Pods() {
 		if p.DeletionTimestamp != nil {
-			f.model.edit(p.Name, func(p *corev1.Pod) { p.OwnerReferences = nil; delete(p.Labels, pub.CloneSetInstanceIDKey) })
+			f.EditPod(p.Name, func(p *corev1.Pod) { p.OwnerReferences = nil; delete(p.Labels, pub.CloneSetInstanceIDKey) })
 		}
 	}
-	f.live(time.Minute)
-	require.Len(t, f.active(), 3)
+	f.Live(time.Minute)
+	require.Len(t, f.Active(), 3)
 }
 
 func TestAStalledSetCountsItsPods(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
-	f.edit(func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.Type = "Blue" })
-	f.deletePod(f.names()[0])
-	f.live(time.Minute)
+	f.Edit(func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.Type = "Blue" })
+	f.DeletePod(f.Names()[0])
+	f.Live(time.Minute)
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
-	require.EqualValues(t, 2, f.set().Status.Replicas)
-	require.EqualValues(t, 2, f.set().Status.AvailableReplicas)
+	require.EqualValues(t, 2, f.Set().Status.Replicas)
+	require.EqualValues(t, 2, f.Set().Status.AvailableReplicas)
 }
 
 // A Pod that waits for its hook to make room for a revision stays if the partition keeps it after all.
 func TestAPartitionThatIsRaisedKeepsAPodThatWaitsToBeReplaced(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, preDelete, unavailable("1"))
-	names := f.names()
-	f.edit(image("b"))
-	f.rest()
+	names := f.Names()
+	f.Edit(image("b"))
+	f.Rest()
 	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
-	f.edit(partition("3"))
-	f.rest()
+	f.Edit(partition("3"))
+	f.Rest()
 	require.Empty(t, f.inState(pub.LifecycleStatePreparingDelete))
-	require.Equal(t, names, f.names())
-	f.edit(partition("2"))
-	f.rest()
+	require.Equal(t, names, f.Names())
+	f.Edit(partition("2"))
+	f.Rest()
 	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
 }
 
 func TestASetGoesOnSoonAfterTheAPIServerIsBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(2)
-	f.before = func(string, string, string) error { return io.ErrUnexpectedEOF }
-	f.reading = func(string, string) error { return io.ErrUnexpectedEOF }
-	f.edit(replicas(5))
-	f.live(10 * time.Minute)
-	f.before, f.reading = nil, nil
-	f.live(15 * time.Second)
-	require.Len(t, f.active(), 5)
+	f.Before = func(string, string, string) error { return io.ErrUnexpectedEOF }
+	f.Reading = func(string, string) error { return io.ErrUnexpectedEOF }
+	f.Edit(replicas(5))
+	f.Live(10 * time.Minute)
+	f.Before, f.Reading = nil, nil
+	f.Live(15 * time.Second)
+	require.Len(t, f.Active(), 5)
 }
 
 // A deletion comes between an update and its resize, and is taken back.
@@ -362,29 +351,29 @@ func TestAResizeOutlivesADeletionThatIsTakenBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, inPlace, preDelete, cpu("1"), unavailable("1"))
 	crash := errors.New("the process ends here")
-	f.before = func(verb, resource, _ string) error {
+	f.Before = func(verb, resource, _ string) error {
 		if verb == "patch/resize" && resource == resourcePods {
 			return crash
 		}
 		return nil
 	}
-	f.edit(cpu("2"))
-	f.live(50 * time.Millisecond)
+	f.Edit(cpu("2"))
+	f.Live(50 * time.Millisecond)
 	name := ""
-	for _, p := range f.active() {
+	for _, p := range f.Active() {
 		if p.Labels[pub.LifecycleStateKey] == string(pub.LifecycleStateUpdating) {
 			name = p.Name
 		}
 	}
 	require.NotEmpty(t, name)
-	f.edit(toDelete(name))
-	f.live(50 * time.Millisecond)
+	f.Edit(toDelete(name))
+	f.Live(50 * time.Millisecond)
 	require.Contains(t, f.inState(pub.LifecycleStatePreparingDelete), name)
-	f.edit(toDelete())
-	f.before = nil
-	f.live(time.Hour)
-	require.Contains(t, f.names(), name)
-	for _, p := range f.active() {
+	f.Edit(toDelete())
+	f.Before = nil
+	f.Live(time.Hour)
+	require.Contains(t, f.Names(), name)
+	for _, p := range f.Active() {
 		require.Equal(t, "2", p.Spec.Containers[0].Resources.Limits.Cpu().String(), p.Name)
 	}
 }
@@ -393,15 +382,15 @@ func TestAResizeOutlivesADeletionThatIsTakenBack(t *testing.T) {
 func TestAFurtherOwnerOfAClaimIsLeftAlone(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, claimTemplate, reuse)
-	pod := f.active()[0]
-	for _, claim := range f.objects[resourceClaims] {
+	pod := f.Active()[0]
+	for _, claim := range f.Objects[resourceClaims] {
 		more := claim.DeepCopyObject().(object)
 		more.SetOwnerReferences(append(more.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}))
-		f.put(resourceClaims, more)
+		f.Put(resourceClaims, more)
 	}
-	before := f.total()
-	f.edit(func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 1 })
-	f.live(time.Minute)
-	require.Zero(t, f.writes["patch persistentvolumeclaims"])
-	require.Less(t, f.total()-before, 5)
+	before := f.Total()
+	f.Edit(func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 1 })
+	f.Live(time.Minute)
+	require.Zero(t, f.Writes["patch persistentvolumeclaims"])
+	require.Less(t, f.Total()-before, 5)
 }

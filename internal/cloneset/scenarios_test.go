@@ -27,30 +27,30 @@ import (
 func TestScenario1CreatedPodsCarryTheirIdentity(t *testing.T) {
 	f := newFixture(t)
 	f.create(5)
-	f.show(len(f.history))
-	_, err := f.sync()
+	f.ShowAll()
+	_, err := f.Sync()
 	require.NoError(t, err)
-	require.Len(t, f.active(), 5)
-	for _, p := range f.active() {
+	require.Len(t, f.Active(), 5)
+	for _, p := range f.Active() {
 		id := p.Labels[pub.CloneSetInstanceIDKey]
 		require.Len(t, id, 5)
 		require.Equal(t, setName+"-"+id, p.Name)
 		require.Equal(t, "PreparingNormal", p.Labels[pub.LifecycleStateKey])
-		require.Equal(t, f.set().Status.UpdateRevision, p.Labels[pub.ControllerRevisionHashKey])
+		require.Equal(t, f.Set().Status.UpdateRevision, p.Labels[pub.ControllerRevisionHashKey])
 		require.True(t, strings.HasSuffix(p.Labels[pub.ControllerRevisionHashKey], "-"+p.Labels[pub.PodTemplateHashKey]))
 		require.True(t, pods.HasGate(p, pub.InPlaceUpdateReady) && pods.HasGate(p, pub.KruisePodReady))
-		require.True(t, metav1.IsControlledBy(p, f.set()))
+		require.True(t, metav1.IsControlledBy(p, f.Set()))
 		require.Equal(t, corev1.PullAlways, p.Spec.Containers[0].ImagePullPolicy)
 	}
-	f.rest()
-	for _, p := range f.active() {
+	f.Rest()
+	for _, p := range f.Active() {
 		require.Equal(t, "Normal", p.Labels[pub.LifecycleStateKey])
 	}
-	s := f.set().Status
+	s := f.Set().Status
 	require.EqualValues(t, 5, s.Replicas)
 	require.EqualValues(t, 5, s.UpdatedReplicas)
 	require.Equal(t, s.CurrentRevision, s.UpdateRevision)
-	require.Equal(t, map[string]int{"create pods": 5, "create controllerrevisions": 1, "patch/status pods": 5, "patch/status clonesets": f.writes["patch/status clonesets"]}, f.writes)
+	require.Equal(t, map[string]int{"create pods": 5, "create controllerrevisions": 1, "patch/status pods": 5, "patch/status clonesets": f.Writes["patch/status clonesets"]}, f.Writes)
 }
 
 func TestScenario2AnUnschedulablePodStaysPreparingNormal(t *testing.T) {
@@ -58,17 +58,17 @@ func TestScenario2AnUnschedulablePodStaysPreparingNormal(t *testing.T) {
 	f.create(1, func(s *v1beta1.CloneSet) {
 		s.Spec.Template.Labels = map[string]string{"app": "web", "unschedulable": "yes"}
 	})
-	f.rest()
-	require.Equal(t, "PreparingNormal", f.active()[0].Labels[pub.LifecycleStateKey])
-	require.EqualValues(t, 1, f.set().Status.Replicas)
-	require.EqualValues(t, 0, f.set().Status.ReadyReplicas)
+	f.Rest()
+	require.Equal(t, "PreparingNormal", f.Active()[0].Labels[pub.LifecycleStateKey])
+	require.EqualValues(t, 1, f.Set().Status.Replicas)
+	require.EqualValues(t, 0, f.Set().Status.ReadyReplicas)
 }
 
 func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T) {
 	f := newFixture(t)
 	quota := 3
 	attempts := 0
-	f.before = func(verb, resource, name string) error {
+	f.Before = func(verb, resource, name string) error {
 		if verb != "create" || resource != resourcePods {
 			return nil
 		}
@@ -79,20 +79,20 @@ func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T)
 		return nil
 	}
 	f.create(10)
-	f.show(len(f.history))
-	_, err := f.sync()
+	f.ShowAll()
+	_, err := f.Sync()
 	require.Error(t, err)
 	require.Equal(t, 7, attempts)
-	require.Len(t, f.active(), 3)
+	require.Len(t, f.Active(), 3)
 	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
 	require.Equal(t, corev1.ConditionTrue, c.Status)
 	require.Equal(t, ReasonFailedCreate, c.Reason)
 	require.NotContains(t, c.Message, "\n")
 
 	quota = 100
-	f.wait(workload.FirstRetry)
-	f.rest()
-	require.Len(t, f.active(), 10)
+	f.Wait(workload.FirstRetry)
+	f.Rest()
+	require.Len(t, f.Active(), 10)
 	c = f.conditionOf(v1beta1.CloneSetConditionFailedScale)
 	require.Equal(t, corev1.ConditionFalse, c.Status)
 	require.Equal(t, ReasonSucceeded, c.Reason)
@@ -100,7 +100,7 @@ func TestScenarios3And4AQuotaStopsTheSlowStartAndFailedScaleClears(t *testing.T)
 
 func (f *fixture) revisionNumbers() map[string]int64 {
 	out := map[string]int64{}
-	for _, o := range f.objects[resourceRevisions] {
+	for _, o := range f.Objects[resourceRevisions] {
 		out[o.GetName()] = o.(*appsv1.ControllerRevision).Revision
 	}
 	return out
@@ -109,13 +109,13 @@ func (f *fixture) revisionNumbers() map[string]int64 {
 func TestScenario5ARollbackRenewsTheOldRevision(t *testing.T) {
 	f := newFixture(t)
 	f.start(1)
-	first := f.set().Status.UpdateRevision
-	f.edit(image("b"))
-	f.rest()
-	second := f.set().Status.UpdateRevision
-	f.edit(image("a"))
-	f.rest()
-	require.Equal(t, first, f.set().Status.UpdateRevision)
+	first := f.Set().Status.UpdateRevision
+	f.Edit(image("b"))
+	f.Rest()
+	second := f.Set().Status.UpdateRevision
+	f.Edit(image("a"))
+	f.Rest()
+	require.Equal(t, first, f.Set().Status.UpdateRevision)
 	require.Equal(t, map[string]int64{first: 3, second: 2}, f.revisionNumbers())
 }
 
@@ -123,8 +123,8 @@ func TestScenario6HistoryKeepsTheLimit(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, func(s *v1beta1.CloneSet) { s.Spec.RevisionHistoryLimit = ptr.To(int32(2)) })
 	for _, i := range []string{"b", "c", "d", "e"} {
-		f.edit(image(i))
-		f.rest()
+		f.Edit(image(i))
+		f.Rest()
 	}
 	require.Len(t, f.revisionNumbers(), 3)
 }
@@ -132,44 +132,44 @@ func TestScenario6HistoryKeepsTheLimit(t *testing.T) {
 func TestScenario7AForeignRevisionOfTheNameCountsACollision(t *testing.T) {
 	f := newFixture(t)
 	f.start(1)
-	name := f.set().Status.UpdateRevision
+	name := f.Set().Status.UpdateRevision
 	g := newFixture(t)
-	g.put(resourceRevisions, &appsv1.ControllerRevision{
+	g.Put(resourceRevisions, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "foreign"},
 		Data:       runtime.RawExtension{Raw: []byte(`{"x":1}`)},
 	})
 	g.start(1)
-	require.EqualValues(t, 1, *g.set().Status.CollisionCount)
-	require.NotEqual(t, name, g.set().Status.UpdateRevision)
-	require.Len(t, g.active(), 1)
+	require.EqualValues(t, 1, *g.Set().Status.CollisionCount)
+	require.NotEqual(t, name, g.Set().Status.UpdateRevision)
+	require.Len(t, g.Active(), 1)
 }
 
 func TestScenario8ARevisionOfTheSameMeaningIsTheSame(t *testing.T) {
 	f := newFixture(t)
 	f.start(2)
-	name := f.set().Status.UpdateRevision
-	r := f.objects[resourceRevisions][namespace+"/"+name].DeepCopyObject().(*appsv1.ControllerRevision)
+	name := f.Set().Status.UpdateRevision
+	r := f.Objects[resourceRevisions][namespace+"/"+name].DeepCopyObject().(*appsv1.ControllerRevision)
 	r.Data.Raw = []byte(strings.Replace(string(r.Data.Raw), `"creationTimestamp":null,`, `"annotations":{},`, 1))
 	require.Contains(t, string(r.Data.Raw), "annotations")
-	f.put(resourceRevisions, r)
-	before := len(f.history)
-	f.restart()
-	f.rest()
-	require.Len(t, f.history, before, "nothing is written")
+	f.Put(resourceRevisions, r)
+	before := f.Changes()
+	f.Restart()
+	f.Rest()
+	require.Equal(t, before, f.Changes(), "nothing is written")
 }
 
 func TestScenario9OtherFieldsMakeNoRevision(t *testing.T) {
 	f := newFixture(t)
 	f.start(2)
-	names := f.names()
-	f.edit(func(s *v1beta1.CloneSet) {
+	names := f.Names()
+	f.Edit(func(s *v1beta1.CloneSet) {
 		s.Labels = map[string]string{"x": "y"}
 		s.Spec.MinReadySeconds = 1
 		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
 	})
-	f.rest()
+	f.Rest()
 	require.Len(t, f.revisionNumbers(), 1)
-	require.Equal(t, names, f.names())
+	require.Equal(t, names, f.Names())
 }
 
 func claimTemplate(s *v1beta1.CloneSet) {
@@ -180,13 +180,13 @@ func claimTemplate(s *v1beta1.CloneSet) {
 func TestScenario11EveryPodHasItsClaims(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, claimTemplate)
-	require.Len(t, f.objects[resourceClaims], 2)
-	for _, p := range f.active() {
+	require.Len(t, f.Objects[resourceClaims], 2)
+	for _, p := range f.Active() {
 		id := p.Labels[pub.CloneSetInstanceIDKey]
-		claim := f.objects[resourceClaims][namespace+"/data-web-"+id]
+		claim := f.Objects[resourceClaims][namespace+"/data-web-"+id]
 		require.NotNil(t, claim)
 		require.Equal(t, map[string]string{"tier": "db", "app": "web", pub.CloneSetInstanceIDKey: id}, claim.GetLabels())
-		require.True(t, metav1.IsControlledBy(claim, f.set()))
+		require.True(t, metav1.IsControlledBy(claim, f.Set()))
 		require.Equal(t, "data-web-"+id, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 		require.Len(t, p.Spec.Volumes, 2)
 		require.Equal(t, "other", p.Spec.Volumes[1].Name)
@@ -200,58 +200,58 @@ func scaleUnavailable(v string) edit {
 func TestScenario12CreationIsThrottled(t *testing.T) {
 	f := newFixture(t)
 	f.create(5, scaleUnavailable("2"))
-	f.rest()
-	require.Equal(t, []int{2, 4, 5}, f.counts)
-	require.Contains(t, strings.Join(f.events, "\n"), EventScaleUpLimited)
+	f.Rest()
+	require.Equal(t, []int{2, 4, 5}, f.Counts)
+	require.Contains(t, strings.Join(f.Events, "\n"), EventScaleUpLimited)
 }
 
 func TestCreationWaitsForWhatIsNotAvailable(t *testing.T) {
 	f := newFixture(t)
 	f.create(5, scaleUnavailable("2"))
 	for range 5 {
-		f.show(len(f.history))
-		_, err := f.sync()
+		f.ShowAll()
+		_, err := f.Sync()
 		require.NoError(t, err)
 	}
-	require.Len(t, f.active(), 2)
+	require.Len(t, f.Active(), 2)
 }
 
 func TestScenario13NothingIsCreatedWithAScaleBudgetOfZero(t *testing.T) {
 	f := newFixture(t)
 	f.create(5, scaleUnavailable("0"))
-	f.rest()
-	require.Empty(t, f.active())
+	f.Rest()
+	require.Empty(t, f.Active())
 }
 
 func TestScenario14ScaleInTakesAllAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.start(10)
-	f.edit(replicas(2))
-	f.pass()
-	require.Len(t, f.active(), 2)
+	f.Edit(replicas(2))
+	f.Pass()
+	require.Len(t, f.Active(), 2)
 }
 
 func TestScenario15ScaleInTakesTheBrokenPodFirst(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, unavailable("1"), partition("3"))
-	f.edit(image("broken"))
-	f.rest()
-	require.Equal(t, "4a1broken", f.images())
-	f.edit(replicas(3))
-	f.pass()
-	require.Equal(t, "3a", f.images())
+	f.Edit(image("broken"))
+	f.Rest()
+	require.Equal(t, "4a1broken", f.Images())
+	f.Edit(replicas(3))
+	f.Pass()
+	require.Equal(t, "3a", f.Images())
 }
 
 func TestScenario17OnePodPerNodeIsLeft(t *testing.T) {
 	f := newFixture(t)
 	f.start(6)
-	for i, p := range f.active() {
-		f.model.edit(p.Name, func(p *corev1.Pod) { p.Spec.NodeName = strings.Split("a a a b b c", " ")[i] })
+	for i, p := range f.Active() {
+		f.EditPod(p.Name, func(p *corev1.Pod) { p.Spec.NodeName = strings.Split("a a a b b c", " ")[i] })
 	}
-	f.edit(replicas(3))
-	f.rest()
+	f.Edit(replicas(3))
+	f.Rest()
 	nodes := map[string]bool{}
-	for _, p := range f.active() {
+	for _, p := range f.Active() {
 		nodes[p.Spec.NodeName] = true
 	}
 	require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, nodes)
@@ -261,23 +261,23 @@ func TestScenario18DeletionCosts(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
 	costs := []string{"10", "-5", "+3"}
-	for i, p := range f.active() {
-		f.model.edit(p.Name, func(p *corev1.Pod) {
+	for i, p := range f.Active() {
+		f.EditPod(p.Name, func(p *corev1.Pod) {
 			p.Annotations[corev1.PodDeletionCost] = costs[i]
 			p.Spec.NodeName = fmt.Sprint(i)
 		})
 	}
 	left := func() (out []string) {
-		for _, p := range f.active() {
+		for _, p := range f.Active() {
 			out = append(out, p.Annotations[corev1.PodDeletionCost])
 		}
 		return out
 	}
-	f.edit(replicas(2))
-	f.rest()
+	f.Edit(replicas(2))
+	f.Rest()
 	require.ElementsMatch(t, []string{"10", "+3"}, left())
-	f.edit(replicas(1))
-	f.rest()
+	f.Edit(replicas(1))
+	f.Rest()
 	require.Equal(t, []string{"10"}, left())
 }
 
@@ -293,67 +293,67 @@ func TestScenarios19And20TheSplitFollowsThePartition(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.start(c.start, partition(c.partition))
-		f.edit(image("b"))
-		f.rest()
-		require.Equal(t, c.first, f.images())
-		f.edit(replicas(c.to))
-		f.rest()
-		require.Equal(t, c.second, f.images())
-		f.edit(replicas(c.back))
-		f.rest()
-		require.Equal(t, c.third, f.images())
+		f.Edit(image("b"))
+		f.Rest()
+		require.Equal(t, c.first, f.Images())
+		f.Edit(replicas(c.to))
+		f.Rest()
+		require.Equal(t, c.second, f.Images())
+		f.Edit(replicas(c.back))
+		f.Rest()
+		require.Equal(t, c.third, f.Images())
 	}
 }
 
 func TestScenario21PodsThatAreReadyButNotAvailableAreFreeToGo(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 9999 })
-	f.edit(replicas(3))
-	f.pass()
-	require.Len(t, f.active(), 3)
+	f.Edit(replicas(3))
+	f.Pass()
+	require.Len(t, f.Active(), 3)
 }
 
 func TestScenario22ScaleInAndRolloutInOneWrite(t *testing.T) {
 	f := newFixture(t)
 	f.start(10, unavailable("2"))
-	f.edit(replicas(6), image("b"))
-	f.rest()
-	require.GreaterOrEqual(t, f.fewest, 4)
-	require.Equal(t, "6b", f.images())
+	f.Edit(replicas(6), image("b"))
+	f.Rest()
+	require.GreaterOrEqual(t, f.Fewest, 4)
+	require.Equal(t, "6b", f.Images())
 }
 
 func TestScenario23ScaleOutAndRolloutInOneWrite(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, unavailable("1"))
-	f.edit(replicas(6), image("b"))
-	f.pass()
-	require.Equal(t, "3a3b", f.images())
-	f.rest()
-	require.Equal(t, "6b", f.images())
+	f.Edit(replicas(6), image("b"))
+	f.Pass()
+	require.Equal(t, "3a3b", f.Images())
+	f.Rest()
+	require.Equal(t, "6b", f.Images())
 }
 
 func TestScenarios24And25LostPodsAreReplacedAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
-	failed, deleted := f.names()[0], f.names()[1]
-	f.model.edit(failed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
-	f.deletePod(deleted)
-	f.show(len(f.history))
-	_, err := f.sync()
+	failed, deleted := f.Names()[0], f.Names()[1]
+	f.EditPod(failed, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.DeletePod(deleted)
+	f.ShowAll()
+	_, err := f.Sync()
 	require.NoError(t, err)
-	require.Len(t, f.active(), 3)
-	require.Len(t, f.podList(), 5, "the failed Pod stays, and the deleted one is still terminating")
-	f.rest()
-	require.EqualValues(t, 3, f.set().Status.Replicas)
+	require.Len(t, f.Active(), 3)
+	require.Len(t, f.Pods(), 5, "the failed Pod stays, and the deleted one is still terminating")
+	f.Rest()
+	require.EqualValues(t, 3, f.Set().Status.Replicas)
 }
 
 func (f *fixture) markDelete(name string) {
-	f.model.edit(name, func(p *corev1.Pod) { p.Labels[pub.SpecifiedDeleteKey] = "yes" })
+	f.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.SpecifiedDeleteKey] = "yes" })
 }
 
 func (f *fixture) breakPod(name string) {
-	f.model.edit(name, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "broken" })
-	f.settle()
+	f.EditPod(name, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "broken" })
+	f.Settle()
 }
 
 func TestAPodIsReplacedByOneOfItsRevision(t *testing.T) {
@@ -361,12 +361,12 @@ func TestAPodIsReplacedByOneOfItsRevision(t *testing.T) {
 		for _, chosen := range []string{"a", "b"} {
 			f := newFixture(t)
 			f.start(5, partition("3"), unavailable("0"), surge("1"))
-			f.edit(image("b"))
-			f.rest()
-			f.edit(limits)
-			f.markDelete(f.withImage(chosen))
-			f.rest()
-			require.Equal(t, "3a2b", f.images(), "without one at %s", chosen)
+			f.Edit(image("b"))
+			f.Rest()
+			f.Edit(limits)
+			f.markDelete(f.WithImage(chosen))
+			f.Rest()
+			require.Equal(t, "3a2b", f.Images(), "without one at %s", chosen)
 		}
 	}
 }
@@ -374,62 +374,62 @@ func TestAPodIsReplacedByOneOfItsRevision(t *testing.T) {
 func TestWhatThePartitionLacksIsCreatedFirst(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, partition("3"))
-	f.edit(image("b"))
-	f.rest()
-	f.deletePod(f.withImage("a"))
-	f.deletePod(f.withImage("b"))
-	f.edit(scaleUnavailable("1"))
-	f.show(len(f.history))
-	_, err := f.sync()
+	f.Edit(image("b"))
+	f.Rest()
+	f.DeletePod(f.WithImage("a"))
+	f.DeletePod(f.WithImage("b"))
+	f.Edit(scaleUnavailable("1"))
+	f.ShowAll()
+	_, err := f.Sync()
 	require.NoError(t, err)
-	require.Equal(t, "3a1b", f.images())
+	require.Equal(t, "3a1b", f.Images())
 }
 
 func TestScenarios28To31SpecifiedDelete(t *testing.T) {
 	t.Run("28 a ready Pod waits for the broken one", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(5, unavailable("1"))
-		a, b := f.names()[0], f.names()[1]
+		a, b := f.Names()[0], f.Names()[1]
 		f.breakPod(a)
 		f.markDelete(b)
-		f.rest()
-		require.Contains(t, f.names(), b)
-		f.model.edit(a, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a" })
-		f.settle()
-		f.rest()
-		require.NotContains(t, f.names(), b)
-		require.Len(t, f.active(), 5)
+		f.Rest()
+		require.Contains(t, f.Names(), b)
+		f.EditPod(a, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a" })
+		f.Settle()
+		f.Rest()
+		require.NotContains(t, f.Names(), b)
+		require.Len(t, f.Active(), 5)
 	})
 	t.Run("29 with a surge the replacement comes first", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(5, unavailable("1"), surge("1"))
-		a, b := f.names()[0], f.names()[1]
+		a, b := f.Names()[0], f.Names()[1]
 		f.breakPod(a)
 		f.markDelete(b)
-		f.pass()
-		require.Len(t, f.active(), 6)
-		require.Contains(t, f.names(), b)
-		f.rest()
-		require.NotContains(t, f.names(), b)
-		require.GreaterOrEqual(t, f.fewest, 4)
+		f.Pass()
+		require.Len(t, f.Active(), 6)
+		require.Contains(t, f.Names(), b)
+		f.Rest()
+		require.NotContains(t, f.Names(), b)
+		require.GreaterOrEqual(t, f.Fewest, 4)
 	})
 	t.Run("30 a broken Pod goes at once", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(5, unavailable("1"), surge("1"))
-		a := f.names()[0]
+		a := f.Names()[0]
 		f.breakPod(a)
 		f.markDelete(a)
-		f.pass()
-		require.NotContains(t, f.names(), a)
+		f.Pass()
+		require.NotContains(t, f.Names(), a)
 	})
 	t.Run("31 a ready Pod goes at once within the budget", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(5, unavailable("2"), surge("1"))
-		a, b := f.names()[0], f.names()[1]
+		a, b := f.Names()[0], f.Names()[1]
 		f.breakPod(a)
 		f.markDelete(b)
-		f.pass()
-		require.NotContains(t, f.names(), b)
+		f.Pass()
+		require.NotContains(t, f.Names(), b)
 	})
 }
 
@@ -440,23 +440,23 @@ func toDelete(names ...string) edit {
 func TestScenarios32And33PodsToDelete(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, unavailable("1"))
-	x := f.names()[2]
-	f.edit(replicas(4), toDelete(x, "nosuch"))
-	f.rest()
-	require.Len(t, f.active(), 4)
-	require.NotContains(t, f.names(), x)
-	require.Empty(t, f.set().Spec.ScaleStrategy.PodsToDelete)
-	require.Contains(t, strings.Join(f.events, "\n"), "Warning PodsToDeleteNotFound nosuch")
-	require.NotContains(t, strings.Join(f.events, "\n"), "PodsToDeleteNotFound "+x)
+	x := f.Names()[2]
+	f.Edit(replicas(4), toDelete(x, "nosuch"))
+	f.Rest()
+	require.Len(t, f.Active(), 4)
+	require.NotContains(t, f.Names(), x)
+	require.Empty(t, f.Set().Spec.ScaleStrategy.PodsToDelete)
+	require.Contains(t, strings.Join(f.Events, "\n"), "Warning PodsToDeleteNotFound nosuch")
+	require.NotContains(t, strings.Join(f.Events, "\n"), "PodsToDeleteNotFound "+x)
 
-	f.watch()
-	two := f.names()[:2]
-	f.edit(toDelete(two...))
-	f.rest()
-	require.NotContains(t, f.names(), two[0])
-	require.NotContains(t, f.names(), two[1])
-	require.Len(t, f.active(), 4)
-	require.Equal(t, 3, f.fewest)
+	f.Watch()
+	two := f.Names()[:2]
+	f.Edit(toDelete(two...))
+	f.Rest()
+	require.NotContains(t, f.Names(), two[0])
+	require.NotContains(t, f.Names(), two[1])
+	require.Len(t, f.Active(), 4)
+	require.Equal(t, 3, f.Fewest)
 }
 
 func onDelete(s *v1beta1.CloneSet) {
@@ -466,70 +466,70 @@ func onDelete(s *v1beta1.CloneSet) {
 func TestScenario34SpecifiedDeleteWithOnDelete(t *testing.T) {
 	f := newFixture(t)
 	f.start(4, onDelete)
-	x := f.names()[0]
+	x := f.Names()[0]
 	f.markDelete(x)
-	f.rest()
-	require.NotContains(t, f.names(), x)
-	require.Len(t, f.active(), 4)
+	f.Rest()
+	require.NotContains(t, f.Names(), x)
+	require.Len(t, f.Active(), 4)
 }
 
 func TestScenario81And82AReleasedPodMayComeBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
-	x := f.names()[0]
-	f.model.edit(x, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
-	f.rest()
-	require.Len(t, f.active(), 3)
-	require.NotContains(t, f.names(), x)
-	require.Contains(t, f.objects[resourcePods], namespace+"/"+x, "it keeps running")
-	f.watch()
-	f.model.edit(x, func(p *corev1.Pod) { p.Labels["app"] = "web" })
-	f.rest()
-	require.Equal(t, 4, f.most)
-	require.Len(t, f.active(), 3)
+	x := f.Names()[0]
+	f.EditPod(x, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Rest()
+	require.Len(t, f.Active(), 3)
+	require.NotContains(t, f.Names(), x)
+	require.Contains(t, f.Objects[resourcePods], namespace+"/"+x, "it keeps running")
+	f.Watch()
+	f.EditPod(x, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+	f.Rest()
+	require.Equal(t, 4, f.Most)
+	require.Len(t, f.Active(), 3)
 }
 
 func TestScenarios83And85OtherPodsAreLeftAlone(t *testing.T) {
 	f := newFixture(t)
 	f.start(2)
-	f.put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare", Namespace: namespace, UID: "bare", Labels: map[string]string{"app": "web"}}})
-	f.put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+	f.Put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare", Namespace: namespace, UID: "bare", Labels: map[string]string{"app": "web"}}})
+	f.Put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "theirs", Namespace: namespace, UID: "theirs", Labels: map[string]string{"app": "web"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x", UID: "rs", Controller: ptr.To(true)}},
 	}})
-	before := f.writes["patch pods"] + f.writes["delete pods"]
-	f.rest()
-	require.Equal(t, before, f.writes["patch pods"]+f.writes["delete pods"])
-	require.Len(t, f.active(), 2)
+	before := f.Writes["patch pods"] + f.Writes["delete pods"]
+	f.Rest()
+	require.Equal(t, before, f.Writes["patch pods"]+f.Writes["delete pods"])
+	require.Len(t, f.Active(), 2)
 }
 
 func TestScenario87TheNextLookIsWhenThePodBecomesAvailable(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 30 })
-	require.EqualValues(t, 1, f.set().Status.ReadyReplicas)
-	require.EqualValues(t, 0, f.set().Status.AvailableReplicas)
-	f.wait(10 * time.Second)
-	f.show(len(f.history))
-	again, err := f.sync()
+	require.EqualValues(t, 1, f.Set().Status.ReadyReplicas)
+	require.EqualValues(t, 0, f.Set().Status.AvailableReplicas)
+	f.Wait(10 * time.Second)
+	f.ShowAll()
+	again, err := f.Sync()
 	require.NoError(t, err)
 	require.InDelta(t, 20*time.Second, again, float64(time.Second))
-	f.wait(again)
-	f.rest()
-	require.EqualValues(t, 1, f.set().Status.AvailableReplicas)
+	f.Wait(again)
+	f.Rest()
+	require.EqualValues(t, 1, f.Set().Status.AvailableReplicas)
 }
 
 func TestScenario106AVanishedPodBlocksNothing(t *testing.T) {
 	f := newFixture(t)
 	f.start(2)
-	f.edit(replicas(3))
-	f.show(len(f.history))
-	_, err := f.sync()
+	f.Edit(replicas(3))
+	f.ShowAll()
+	_, err := f.Sync()
 	require.NoError(t, err)
-	for _, p := range f.podList() {
+	for _, p := range f.Pods() {
 		if p.Spec.NodeName == "" {
-			f.remove(resourcePods, namespace+"/"+p.Name)
+			f.Remove(resourcePods, namespace+"/"+p.Name)
 		}
 	}
-	f.rest()
-	require.Len(t, f.active(), 3)
+	f.Rest()
+	require.Len(t, f.Active(), 3)
 }

@@ -22,10 +22,10 @@ const (
 
 // setUp is what a set keeps through all its specs.
 func (s *simulation) setUp() edit {
-	claims, reuse, deadline := s.chance(3), s.chance(2), s.chance(3)
-	hooks := [3]bool{s.chance(4), s.chance(4), s.chance(6)}
-	markNotReady := s.chance(2)
-	exclude, prioritised, batches := s.chance(4), s.chance(4), s.chance(2)
+	claims, reuse, deadline := s.Chance(3), s.Chance(2), s.Chance(3)
+	hooks := [3]bool{s.Chance(4), s.Chance(4), s.Chance(6)}
+	markNotReady := s.Chance(2)
+	exclude, prioritised, batches := s.Chance(4), s.Chance(4), s.Chance(2)
 	return func(set *v1beta1.CloneSet) {
 		if claims {
 			claimTemplate(set)
@@ -81,23 +81,23 @@ func (s *simulation) randomEdit(last bool) edit {
 	if last {
 		images = images[:3]
 	}
-	image := images[s.random.IntN(len(images))]
+	image := images[s.Random.IntN(len(images))]
 	switch {
-	case !last && s.chance(3), last && s.chance(5):
+	case !last && s.Chance(3), last && s.Chance(5):
 		image = ""
 	}
-	newImage, newLabel, newStrategy := image != "", s.chance(5), s.chance(2)
-	replicas, named := int32(s.random.IntN(9)), s.names()
+	newImage, newLabel, newStrategy := image != "", s.Chance(5), s.Chance(2)
+	replicas, named := int32(s.Random.IntN(9)), s.Names()
 	strategy := s.randomStrategy()
-	label := fmt.Sprint(s.random.IntN(3))
-	scales := s.chance(2)
-	specifies := s.chance(6)
-	resizes, cpu := s.chance(6), 1+int64(s.random.IntN(3))
-	sides, side := s.chance(2), fmt.Sprintf("s%d", 1+s.random.IntN(3))
+	label := fmt.Sprint(s.Random.IntN(3))
+	scales := s.Chance(2)
+	specifies := s.Chance(6)
+	resizes, cpu := s.Chance(6), 1+int64(s.Random.IntN(3))
+	sides, side := s.Chance(2), fmt.Sprintf("s%d", 1+s.Random.IntN(3))
 	return func(set *v1beta1.CloneSet) {
 		template := &set.Spec.Template
 		if newImage || last && template.Spec.Containers[0].Image == "broken" {
-			template.Spec.Containers[0].Image = images[s.random.IntN(len(images))]
+			template.Spec.Containers[0].Image = images[s.Random.IntN(len(images))]
 		}
 		if sides {
 			template.Spec.Containers[1].Image = side
@@ -115,7 +115,7 @@ func (s *simulation) randomEdit(last bool) edit {
 			strategy(set)
 		}
 		if specifies && len(named) > 0 {
-			set.Spec.ScaleStrategy.PodsToDelete = slices.Clone(named[:1+s.random.IntN(len(named))])
+			set.Spec.ScaleStrategy.PodsToDelete = slices.Clone(named[:1+s.Random.IntN(len(named))])
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (s *simulation) randomEdit(last bool) edit {
 // randomStrategy replaces everything that says how the set is updated.
 func (s *simulation) randomStrategy() edit {
 	values := []string{"0", "0", "1", "2", "3", "20%", "50%", "100%"}
-	pick := func() *intstr.IntOrString { return ptr.To(intstr.Parse(values[s.random.IntN(len(values))])) }
+	pick := func() *intstr.IntOrString { return ptr.To(intstr.Parse(values[s.Random.IntN(len(values))])) }
 	u, g, p := pick(), pick(), pick()
 	if u.String() == "0" && g.String() == "0" {
 		u = ptr.To(intstr.FromInt32(1))
@@ -131,8 +131,8 @@ func (s *simulation) randomStrategy() edit {
 	policies := []v1beta1.CloneSetPodUpdatePolicyType{
 		v1beta1.ReCreateCloneSetPodUpdatePolicyType, v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType, v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType,
 	}
-	policy := policies[s.random.IntN(len(policies))]
-	onDelete, paused, grace, minReady, throttle := s.chance(12), s.chance(10), s.chance(3), s.chance(5), s.chance(6)
+	policy := policies[s.Random.IntN(len(policies))]
+	onDelete, paused, grace, minReady, throttle := s.Chance(12), s.Chance(10), s.Chance(3), s.Chance(5), s.Chance(6)
 	return func(set *v1beta1.CloneSet) {
 		old := set.Spec.UpdateStrategy.RollingUpdate
 		r := &v1beta1.RollingUpdateCloneSetStrategy{
@@ -154,7 +154,7 @@ func (s *simulation) randomStrategy() edit {
 		}
 		set.Spec.ScaleStrategy.MaxUnavailable = nil
 		if throttle {
-			set.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(1 + int32(s.random.IntN(3))))
+			set.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(1 + int32(s.Random.IntN(3))))
 		}
 	}
 }
@@ -172,57 +172,57 @@ func (s *simulation) answerHook(p *corev1.Pod) bool {
 	case pub.LifecycleStatePreparingNormal:
 		label, want = hookNormal, "on"
 	}
-	if label == "" || p.Labels[label] == want || p.DeletionTimestamp != nil || s.set().Spec.Lifecycle == nil {
+	if label == "" || p.Labels[label] == want || p.DeletionTimestamp != nil || s.Set().Spec.Lifecycle == nil {
 		return false
 	}
-	if label == hookUpdate && s.set().Spec.Lifecycle.InPlaceUpdate == nil || label == hookNormal && s.set().Spec.Lifecycle.PreNormal == nil ||
-		label == hookDelete && s.set().Spec.Lifecycle.PreDelete == nil {
+	if label == hookUpdate && s.Set().Spec.Lifecycle.InPlaceUpdate == nil || label == hookNormal && s.Set().Spec.Lifecycle.PreNormal == nil ||
+		label == hookDelete && s.Set().Spec.Lifecycle.PreDelete == nil {
 		return false
 	}
-	s.model.edit(p.Name, func(p *corev1.Pod) { p.Labels[label] = want })
+	s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels[label] = want })
 	return true
 }
 
 // interfere is what people and clusters do to Pods. What budgets hold for even in a friendly cluster comes first.
 func (s *simulation) interfere() {
-	list := s.active()
-	if len(list) == 0 || !s.faults {
+	list := s.Active()
+	if len(list) == 0 || !s.Faults {
 		return
 	}
-	name := list[s.random.IntN(len(list))].Name
+	name := list[s.Random.IntN(len(list))].Name
 	n := 1
 	if s.hostile {
 		n = 8
 	}
-	kind := s.random.IntN(n)
-	s.tellf("interference %d with %s", kind, name)
+	kind := s.Random.IntN(n)
+	s.Tellf("interference %d with %s", kind, name)
 	switch kind {
 	case 0:
-		if s.chance(3) {
+		if s.Chance(3) {
 			s.markDelete(name)
 		}
 	case 1:
-		s.deletePod(name)
+		s.DeletePod(name)
 	case 2:
-		s.remove(resourcePods, namespace+"/"+name)
+		s.Remove(resourcePods, namespace+"/"+name)
 	case 3:
-		s.model.edit(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		s.EditPod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
 	case 4:
-		s.model.edit(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+		s.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
 	case 5:
 		s.relabelBack()
 	case 6:
-		s.model.edit(name, func(p *corev1.Pod) { delete(p.Labels, pub.CloneSetInstanceIDKey) })
+		s.EditPod(name, func(p *corev1.Pod) { delete(p.Labels, pub.CloneSetInstanceIDKey) })
 	case 7:
-		s.model.edit(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
+		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
 	}
 }
 
 // relabelBack gives every Pod that was taken out of the set its label again.
 func (s *simulation) relabelBack() {
-	for _, p := range s.podList() {
+	for _, p := range s.Pods() {
 		if p.Labels["app"] == "debug" {
-			s.model.edit(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 		}
 	}
 }

@@ -29,33 +29,33 @@ func read[T any](t *testing.T, name string) []T {
 func TestTakingOverARunningClusterChangesNoPod(t *testing.T) {
 	f := newFixture(t)
 	for _, r := range read[appsv1.ControllerRevision](t, "revisions.yaml") {
-		f.put(resourceRevisions, &r)
+		f.Put(resourceRevisions, &r)
 	}
 	for _, p := range read[corev1.Pod](t, "pods.yaml") {
-		f.put(resourcePods, &p)
+		f.Put(resourcePods, &p)
 	}
 	for _, c := range read[corev1.PersistentVolumeClaim](t, "pvcs.yaml") {
-		f.put(resourceClaims, &c)
+		f.Put(resourceClaims, &c)
 	}
 	var names []cache.ObjectName
 	for _, set := range read[v1beta1.CloneSet](t, "owners.yaml") {
 		if set.Kind == "CloneSet" {
-			f.put(resourceSets, &set)
+			f.Put(resourceSets, &set)
 			names = append(names, cache.MetaObjectToName(&set))
 		}
 	}
 	require.Len(t, names, 5)
-	f.restart()
+	f.Restart()
 	for range 3 {
 		for _, name := range names {
-			f.show(len(f.history))
+			f.ShowAll()
 			_, err := f.controller.sync(context.Background(), name)
 			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, map[string]int{"patch/status clonesets": len(names)}, f.writes, "one status each, and nothing else")
+	require.Equal(t, map[string]int{"patch/status clonesets": len(names)}, f.Writes, "one status each, and nothing else")
 	for _, name := range names {
-		set := f.objects[resourceSets][name.String()].(*v1beta1.CloneSet)
+		set := f.Objects[resourceSets][name.String()].(*v1beta1.CloneSet)
 		for _, c := range set.Status.Conditions {
 			if c.Type == v1beta1.CloneSetConditionFailedUpdate {
 				require.Equal(t, corev1.ConditionFalse, c.Status, "a stale failure is cleared")

@@ -28,65 +28,65 @@ import (
 func TestTrap1TheSurgeStaysWideToTheEnd(t *testing.T) {
 	f := newFixture(t)
 	f.start(198, unavailable("0"), surge("25%"))
-	f.edit(image("b"))
+	f.Edit(image("b"))
 	var waves []int
 	for range 100 {
-		before := f.writes["create pods"]
-		f.pass()
-		if n := f.writes["create pods"] - before; n > 0 {
+		before := f.Writes["create pods"]
+		f.Pass()
+		if n := f.Writes["create pods"] - before; n > 0 {
 			waves = append(waves, n)
 		}
 	}
 	require.Equal(t, []int{50, 50, 50, 48}, waves)
-	require.Equal(t, "198b", f.images())
-	require.Equal(t, 198+50, f.most)
-	require.GreaterOrEqual(t, f.fewest, 198)
+	require.Equal(t, "198b", f.Images())
+	require.Equal(t, 198+50, f.Most)
+	require.GreaterOrEqual(t, f.Fewest, 198)
 }
 
 func TestTrap2AnUpdateInPlaceNeedsNoSurge(t *testing.T) {
 	f := newFixture(t)
 	f.start(100, inPlace, surge("5%"), unavailable("10%"))
-	created, deleted := f.writes["create pods"], f.writes["delete pods"]
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "100b", f.images())
-	require.Equal(t, created, f.writes["create pods"])
-	require.Equal(t, deleted, f.writes["delete pods"])
-	require.GreaterOrEqual(t, f.fewest, 90)
+	created, deleted := f.Writes["create pods"], f.Writes["delete pods"]
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "100b", f.Images())
+	require.Equal(t, created, f.Writes["create pods"])
+	require.Equal(t, deleted, f.Writes["delete pods"])
+	require.GreaterOrEqual(t, f.Fewest, 90)
 }
 
 func TestTrap4OnlyTheBadPodGoesWhenTheTemplateIsSetBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, surge("50%"), unavailable("10%"))
-	good := f.names()[0]
-	f.edit(image("broken"))
-	f.rest()
-	require.Equal(t, "1a1broken", f.images())
-	f.edit(image("a"))
-	f.rest()
-	require.Equal(t, []string{good}, f.names())
-	require.Equal(t, 1, f.fewest)
+	good := f.Names()[0]
+	f.Edit(image("broken"))
+	f.Rest()
+	require.Equal(t, "1a1broken", f.Images())
+	f.Edit(image("a"))
+	f.Rest()
+	require.Equal(t, []string{good}, f.Names())
+	require.Equal(t, 1, f.Fewest)
 }
 
 func TestTrap5APercentageFollowsTheReplicas(t *testing.T) {
 	f := newFixture(t)
 	f.start(10, partition("50%"), unavailable("100%"))
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "5a5b", f.images())
-	f.edit(replicas(20))
-	f.rest()
-	require.Equal(t, "10a10b", f.images())
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "5a5b", f.Images())
+	f.Edit(replicas(20))
+	f.Rest()
+	require.Equal(t, "10a10b", f.Images())
 }
 
 func TestTrap6IntegersAreAsGoodAsPercentages(t *testing.T) {
 	f := newFixture(t)
 	f.start(10, surge("5"), unavailable("0"))
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "10b", f.images())
-	require.GreaterOrEqual(t, f.fewest, 10)
-	require.Equal(t, 15, f.most)
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "10b", f.Images())
+	require.GreaterOrEqual(t, f.Fewest, 10)
+	require.Equal(t, 15, f.Most)
 }
 
 func TestTrap7AGateIsAlwaysAnswered(t *testing.T) {
@@ -104,13 +104,13 @@ func TestTrap7AGateIsAlwaysAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(3, e)
-			require.Equal(t, 3, f.available())
+			require.Equal(t, 3, f.Available())
 			// Somebody closes one, such as a process that died before it went on.
-			f.model.edit(f.names()[0], func(p *corev1.Pod) {
+			f.EditPod(f.Names()[0], func(p *corev1.Pod) {
 				pods.Condition(p, pub.InPlaceUpdateReady).Status = corev1.ConditionFalse
 			})
-			f.rest()
-			require.Equal(t, 3, f.available())
+			f.Rest()
+			require.Equal(t, 3, f.Available())
 		})
 	}
 }
@@ -119,10 +119,10 @@ func TestTrap10AFieldThatIsNewerThanOurTypesSurvives(t *testing.T) {
 	// Only a patch that names nothing else leaves unknown fields alone; a patch is all that is ever sent.
 	f := newFixture(t)
 	f.start(2, inPlace)
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "2b", f.images())
-	for verb := range f.writes {
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "2b", f.Images())
+	for verb := range f.Writes {
 		require.NotContains(t, verb, "update")
 	}
 }
@@ -130,19 +130,19 @@ func TestTrap10AFieldThatIsNewerThanOurTypesSurvives(t *testing.T) {
 func TestTrap12AnEvictedPodIsReplacedAtOnce(t *testing.T) {
 	f := newFixture(t)
 	f.start(3)
-	f.model.edit(f.names()[0], func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" })
-	f.pass()
-	require.Len(t, f.active(), 3)
-	require.Len(t, f.podList(), 4, "the evicted Pod stays for those who want to know why")
+	f.EditPod(f.Names()[0], func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" })
+	f.Pass()
+	require.Len(t, f.Active(), 3)
+	require.Len(t, f.Pods(), 4, "the evicted Pod stays for those who want to know why")
 }
 
 func TestTrap14RevisionsThatAreOddAreNoReasonToFlipFlop(t *testing.T) {
 	twin := func(f *fixture, change func(*appsv1.ControllerRevision)) {
-		for _, o := range f.objects[resourceRevisions] {
+		for _, o := range f.Objects[resourceRevisions] {
 			r := o.DeepCopyObject().(*appsv1.ControllerRevision)
 			r.Name, r.UID = setName+"-54321", "twin"
 			change(r)
-			f.put(resourceRevisions, r)
+			f.Put(resourceRevisions, r)
 			return
 		}
 	}
@@ -158,22 +158,22 @@ func TestTrap14RevisionsThatAreOddAreNoReasonToFlipFlop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(2)
-			names := f.names()
+			names := f.Names()
 			twin(f, change)
-			f.rest()
-			before := f.total()
-			f.live(time.Hour)
-			require.Equal(t, before, f.total(), "stable")
-			require.Equal(t, names, f.names())
-			f.edit(image("b"))
-			f.rest()
-			require.Equal(t, "2b", f.images())
-			f.edit(image("a"))
-			f.rest()
-			require.Equal(t, "2a", f.images())
-			before = f.total()
-			f.live(time.Hour)
-			require.Equal(t, before, f.total(), "stable")
+			f.Rest()
+			before := f.Total()
+			f.Live(time.Hour)
+			require.Equal(t, before, f.Total(), "stable")
+			require.Equal(t, names, f.Names())
+			f.Edit(image("b"))
+			f.Rest()
+			require.Equal(t, "2b", f.Images())
+			f.Edit(image("a"))
+			f.Rest()
+			require.Equal(t, "2a", f.Images())
+			before = f.Total()
+			f.Live(time.Hour)
+			require.Equal(t, before, f.Total(), "stable")
 		})
 	}
 }
@@ -182,17 +182,17 @@ func TestTrap15AnAutoscalerInTheMiddleOfARollout(t *testing.T) {
 	for _, edits := range [][]edit{nil, {paused(true)}, {partition("50%")}, {inPlace}, {inPlace, partition("2"), surge("1")}} {
 		f := newFixture(t)
 		f.start(6, edits...)
-		f.edit(image("b"), replicas(9))
+		f.Edit(image("b"), replicas(9))
 		for _, n := range []int32{8, 12, 3, 7} {
-			f.pass()
-			f.edit(replicas(n))
-			f.pass()
+			f.Pass()
+			f.Edit(replicas(n))
+			f.Pass()
 		}
-		f.rest()
-		require.Len(t, f.active(), 7)
-		require.Equal(t, 7, f.available())
+		f.Rest()
+		require.Len(t, f.Active(), 7)
+		require.Equal(t, 7, f.Available())
 		if edits == nil {
-			require.Equal(t, "7b", f.images())
+			require.Equal(t, "7b", f.Images())
 		}
 	}
 }
@@ -201,15 +201,15 @@ func TestScenario10LongNamesGetAShortLabel(t *testing.T) {
 	const long = "a-name-of-sixty-characters-that-leaves-no-room-for-any-hash-"
 	f := newFixture(t)
 	f.create(1)
-	set := f.set().DeepCopy()
-	f.remove(resourceSets, namespace+"/"+setName)
+	set := f.Set().DeepCopy()
+	f.Remove(resourceSets, namespace+"/"+setName)
 	set.Name = long + "x"
-	f.put(resourceSets, set)
-	f.show(len(f.history))
+	f.Put(resourceSets, set)
+	f.ShowAll()
 	_, err := f.controller.sync(t.Context(), metaName(set))
 	require.NoError(t, err)
-	require.Len(t, f.podList(), 1)
-	p := f.podList()[0]
+	require.Len(t, f.Pods(), 1)
+	p := f.Pods()[0]
 	require.Equal(t, p.Labels[pub.PodTemplateHashKey], p.Labels[pub.ControllerRevisionHashKey])
 	require.LessOrEqual(t, len(p.Labels[pub.ControllerRevisionHashKey]), 63)
 }
@@ -217,12 +217,12 @@ func TestScenario10LongNamesGetAShortLabel(t *testing.T) {
 func TestScenario16TheOldGroupIsCutToThePartitionFirst(t *testing.T) {
 	f := newFixture(t)
 	f.start(4, inPlace, unavailable("2"))
-	f.edit(image("broken"))
-	f.rest()
-	require.Equal(t, "2a2broken", f.images())
-	f.edit(replicas(3))
-	f.rest()
-	require.Equal(t, "1a2broken", f.images())
+	f.Edit(image("broken"))
+	f.Rest()
+	require.Equal(t, "2a2broken", f.Images())
+	f.Edit(replicas(3))
+	f.Rest()
+	require.Equal(t, "1a2broken", f.Images())
 }
 
 func TestScenario26ADrainingPodIsNotHeldUpByThrottling(t *testing.T) {
@@ -231,26 +231,26 @@ func TestScenario26ADrainingPodIsNotHeldUpByThrottling(t *testing.T) {
 		s.Spec.ScaleStrategy.ExcludePreparingDelete = true
 		s.Spec.ScaleStrategy.MaxUnavailable = intOf("1")
 	})
-	x := f.names()[0]
+	x := f.Names()[0]
 	f.markDelete(x)
-	f.rest()
+	f.Rest()
 	require.Equal(t, []string{x}, f.inState(pub.LifecycleStatePreparingDelete))
 	f.release(x)
-	f.rest()
-	require.Len(t, f.active(), 3)
-	require.NotContains(t, f.names(), x)
+	f.Rest()
+	require.Len(t, f.Active(), 3)
+	require.NotContains(t, f.Names(), x)
 }
 
 func TestScenario27AQuotaDoesNotHoldUpADeletion(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, unavailable("3"))
-	f.deletePod(f.names()[0])
-	x := f.names()[0]
+	f.DeletePod(f.Names()[0])
+	x := f.Names()[0]
 	f.markDelete(x)
-	f.refuse("create", resourcePods, nil)
-	f.live(time.Minute)
-	require.NotContains(t, f.names(), x)
-	require.Len(t, f.active(), 1)
+	f.Refuse("create", resourcePods, nil)
+	f.Live(time.Minute)
+	require.NotContains(t, f.Names(), x)
+	require.Len(t, f.Active(), 1)
 }
 
 func TestScenarios35And36ADrainingPodMayBeReplacedBeforeItGoes(t *testing.T) {
@@ -258,21 +258,21 @@ func TestScenarios35And36ADrainingPodMayBeReplacedBeforeItGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(3, preDelete, func(s *v1beta1.CloneSet) { s.Spec.ScaleStrategy.ExcludePreparingDelete = excluded })
-			x := f.names()[0]
+			x := f.Names()[0]
 			f.markDelete(x)
-			f.rest()
+			f.Rest()
 			require.Equal(t, []string{x}, f.inState(pub.LifecycleStatePreparingDelete))
 			if excluded {
-				require.Len(t, f.active(), 4)
+				require.Len(t, f.Active(), 4)
 			} else {
-				require.Len(t, f.active(), 3)
-				require.EqualValues(t, 3, f.set().Status.Replicas)
-				require.EqualValues(t, 2, f.set().Status.AvailableReplicas)
+				require.Len(t, f.Active(), 3)
+				require.EqualValues(t, 3, f.Set().Status.Replicas)
+				require.EqualValues(t, 2, f.Set().Status.AvailableReplicas)
 			}
 			f.release(x)
-			f.rest()
-			require.Len(t, f.active(), 3)
-			require.NotContains(t, f.names(), x)
+			f.Rest()
+			require.Len(t, f.Active(), 3)
+			require.NotContains(t, f.Names(), x)
 		})
 	}
 }
@@ -280,54 +280,54 @@ func TestScenarios35And36ADrainingPodMayBeReplacedBeforeItGoes(t *testing.T) {
 func TestScenario39APodThatWasCutOffIsNotTakenBack(t *testing.T) {
 	f := newFixture(t)
 	f.start(5, preDelete, func(s *v1beta1.CloneSet) { s.Spec.Lifecycle.PreDelete.MarkPodNotReady = true })
-	f.edit(replicas(3))
-	f.rest()
+	f.Edit(replicas(3))
+	f.Rest()
 	held := f.inState(pub.LifecycleStatePreparingDelete)
 	require.Len(t, held, 2)
-	f.edit(replicas(5))
-	f.rest()
+	f.Edit(replicas(5))
+	f.Rest()
 	require.Equal(t, held, f.inState(pub.LifecycleStatePreparingDelete))
 	for _, name := range held {
 		f.release(name)
 	}
-	f.rest()
-	require.Len(t, f.active(), 5)
+	f.Rest()
+	require.Len(t, f.Active(), 5)
 	for _, name := range held {
-		require.NotContains(t, f.names(), name)
+		require.NotContains(t, f.Names(), name)
 	}
 }
 
 func TestScenario40ASetThatIsDeletedDoesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, preDelete)
-	f.apply(func(s *v1beta1.CloneSet) {
+	f.Edit(func(s *v1beta1.CloneSet) {
 		s.Finalizers = []string{"foregroundDeletion"}
-		s.DeletionTimestamp = &metav1.Time{Time: f.clock.Now()}
+		s.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
 	})
 	// What the garbage collector does.
-	for _, name := range f.names() {
-		f.deletePod(name)
+	for _, name := range f.Names() {
+		f.DeletePod(name)
 	}
-	before := f.total()
-	f.rest()
-	require.Equal(t, before, f.total())
-	require.Empty(t, f.podList())
+	before := f.Total()
+	f.Rest()
+	require.Equal(t, before, f.Total())
+	require.Empty(t, f.Pods())
 }
 
 func TestTheGarbageCollectorIsNotGivenNewPods(t *testing.T) {
 	f := newFixture(t)
 	f.start(1)
-	f.before = func(verb, resource, name string) error {
+	f.Before = func(verb, resource, name string) error {
 		if verb == "create" {
 			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
 				Message: "the namespace is being terminated", Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}}}
 		}
 		return nil
 	}
-	f.deletePod(f.names()[0])
-	events := len(f.events)
-	f.live(time.Minute)
-	require.Len(t, f.events, events, "that a namespace goes is nothing to report")
+	f.DeletePod(f.Names()[0])
+	events := len(f.Events)
+	f.Live(time.Minute)
+	require.Len(t, f.Events, events, "that a namespace goes is nothing to report")
 	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
 }
 
@@ -335,43 +335,43 @@ func TestPartitionRollback(t *testing.T) {
 	start := func(on bool) *fixture {
 		f := newFixture(t)
 		f.options.PartitionRollback = on
-		f.restart()
+		f.Restart()
 		f.start(5, partition("2"), unavailable("2"), inPlace)
-		f.edit(image("b"))
-		f.rest()
-		require.Equal(t, "2a3b", f.images())
-		f.watch()
-		f.edit(partition("4"))
-		f.rest()
+		f.Edit(image("b"))
+		f.Rest()
+		require.Equal(t, "2a3b", f.Images())
+		f.Watch()
+		f.Edit(partition("4"))
+		f.Rest()
 		return f
 	}
-	require.Equal(t, "2a3b", start(false).images(), "off: raising the partition takes nothing back")
+	require.Equal(t, "2a3b", start(false).Images(), "off: raising the partition takes nothing back")
 	f := start(true)
-	require.Equal(t, "4a1b", f.images())
-	require.GreaterOrEqual(t, f.fewest, 3)
-	f.edit(partition("0"))
-	f.rest()
-	require.Equal(t, "5b", f.images())
+	require.Equal(t, "4a1b", f.Images())
+	require.GreaterOrEqual(t, f.Fewest, 3)
+	f.Edit(partition("0"))
+	f.Rest()
+	require.Equal(t, "5b", f.Images())
 }
 
 // Pods that lack at both revisions are created, not taken from one to the other and created once more.
 func TestPartitionRollbackWhileScalingOut(t *testing.T) {
 	f := newFixture(t)
 	f.options.PartitionRollback = true
-	f.restart()
+	f.Restart()
 	f.start(1, unavailable("100%"), scaleUnavailable("1"), func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 3 })
-	first := f.names()
-	f.edit(image("b"), partition("3"), replicas(4))
-	f.live(time.Minute)
-	require.Equal(t, "3a1b", f.images())
-	require.Contains(t, f.names(), first[0])
-	require.Zero(t, f.writes["delete pods"])
+	first := f.Names()
+	f.Edit(image("b"), partition("3"), replicas(4))
+	f.Live(time.Minute)
+	require.Equal(t, "3a1b", f.Images())
+	require.Contains(t, f.Names(), first[0])
+	require.Zero(t, f.Writes["delete pods"])
 }
 
 // conflictOnce is somebody else's write in between.
 func conflictOnce(f *fixture, verb, resource string) {
 	done := false
-	f.before = func(v, r, name string) error {
+	f.Before = func(v, r, name string) error {
 		if v == verb && r == resource && !done {
 			done = true
 			return apierrors.NewConflict(schema.GroupResource{Resource: r}, name, errors.New("changed"))
@@ -386,11 +386,11 @@ func TestTrap8AConflictIsNoFailure(t *testing.T) {
 			f := newFixture(t)
 			f.start(3, inPlace)
 			conflictOnce(f, verb, resourcePods)
-			f.edit(image("b"))
-			f.live(time.Minute)
-			require.Equal(t, "3b", f.images())
+			f.Edit(image("b"))
+			f.Live(time.Minute)
+			require.Equal(t, "3b", f.Images())
 			require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
-			for _, event := range f.events {
+			for _, event := range f.Events {
 				require.NotContains(t, event, "Failed")
 			}
 		})
@@ -405,17 +405,17 @@ func TestAResizeThatNoNodeCanGive(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			f := newFixture(t)
 			f.start(3, unavailable("1"), cpu("1"), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) { r.PodUpdatePolicy = policy }))
-			names := f.names()
-			f.edit(cpu("200"))
-			f.live(10 * time.Second)
-			f.edit(cpu("3"))
-			f.live(10 * time.Minute)
-			require.Equal(t, 3, f.available())
-			for _, p := range f.active() {
+			names := f.Names()
+			f.Edit(cpu("200"))
+			f.Live(10 * time.Second)
+			f.Edit(cpu("3"))
+			f.Live(10 * time.Minute)
+			require.Equal(t, 3, f.Available())
+			for _, p := range f.Active() {
 				require.Equal(t, "3", p.Spec.Containers[0].Resources.Limits.Cpu().String())
 			}
 			if want == "kept" {
-				require.Equal(t, names, f.names())
+				require.Equal(t, names, f.Names())
 			}
 		})
 	}
@@ -424,34 +424,34 @@ func TestAResizeThatNoNodeCanGive(t *testing.T) {
 		f.start(1, unavailable("1"), cpu("1"), rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
 			r.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
 		}))
-		name := f.names()[0]
-		f.edit(cpu("200"))
-		f.live(time.Minute)
-		require.Equal(t, []string{name}, f.names())
-		require.Equal(t, 1, f.available())
+		name := f.Names()[0]
+		f.Edit(cpu("200"))
+		f.Live(time.Minute)
+		require.Equal(t, []string{name}, f.Names())
+		require.Equal(t, 1, f.Available())
 		failed := f.conditionOf(v1beta1.CloneSetConditionFailedUpdate)
 		require.Equal(t, corev1.ConditionTrue, failed.Status)
 		require.Contains(t, failed.Message, "not enough cpu")
-		before := f.total()
-		f.live(time.Hour)
-		require.Equal(t, before, f.total())
-		f.edit(cpu("2"))
-		f.live(time.Minute)
+		before := f.Total()
+		f.Live(time.Hour)
+		require.Equal(t, before, f.Total())
+		f.Edit(cpu("2"))
+		f.Live(time.Minute)
 		require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Status)
 	})
 	t.Run("a refusal by the API server replaces the Pod too", func(t *testing.T) {
 		f := newFixture(t)
 		f.start(2, unavailable("1"), cpu("1"), inPlace)
-		names := f.names()
-		f.refuse("patch/resize", resourcePods, nil)
-		f.edit(cpu("2"))
-		f.live(time.Minute)
-		require.Len(t, f.active(), 2)
-		require.Equal(t, 2, f.available())
+		names := f.Names()
+		f.Refuse("patch/resize", resourcePods, nil)
+		f.Edit(cpu("2"))
+		f.Live(time.Minute)
+		require.Len(t, f.Active(), 2)
+		require.Equal(t, 2, f.Available())
 		for _, name := range names {
-			require.NotContains(t, f.names(), name)
+			require.NotContains(t, f.Names(), name)
 		}
-		require.GreaterOrEqual(t, f.fewest, 1)
+		require.GreaterOrEqual(t, f.Fewest, 1)
 	})
 }
 
@@ -473,15 +473,15 @@ func cpu(limit string) edit {
 func TestInPlaceScenario18APodOfALostRevisionIsRecreated(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, inPlace)
-	names := f.names()
+	names := f.Names()
 	for _, name := range names {
-		f.model.edit(name, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
+		f.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.ControllerRevisionHashKey] = setName + "-lost" })
 	}
-	f.edit(image("b"))
-	f.rest()
-	require.Equal(t, "2b", f.images())
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "2b", f.Images())
 	for _, name := range names {
-		require.NotContains(t, f.names(), name)
+		require.NotContains(t, f.Names(), name)
 	}
 }
 
@@ -490,20 +490,20 @@ func TestInPlaceScenario17AnImpossibleChangeNamesThePod(t *testing.T) {
 	f.start(1, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
 		r.PodUpdatePolicy = v1beta1.InPlaceOnlyCloneSetPodUpdatePolicyType
 	}))
-	f.edit(func(s *v1beta1.CloneSet) {
+	f.Edit(func(s *v1beta1.CloneSet) {
 		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
 	})
-	f.rest()
-	require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Message, f.names()[0])
+	f.Rest()
+	require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedUpdate).Message, f.Names()[0])
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
 }
 
 func TestInPlaceScenario63OnePodTakesTwoWrites(t *testing.T) {
 	f := newFixture(t)
 	f.start(1)
-	require.Equal(t, 1, f.writes["create pods"])
-	require.Equal(t, 1, f.writes["patch/status pods"])
-	require.Zero(t, f.writes["patch pods"])
+	require.Equal(t, 1, f.Writes["create pods"])
+	require.Equal(t, 1, f.Writes["patch/status pods"])
+	require.Zero(t, f.Writes["patch pods"])
 }
 
 func TestOneEventSaysThatPreDownloadHasNoEffect(t *testing.T) {
@@ -511,23 +511,23 @@ func TestOneEventSaysThatPreDownloadHasNoEffect(t *testing.T) {
 	f.start(1, inPlace, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
 		r.InPlaceUpdateStrategy = &pub.InPlaceUpdateStrategy{ImagePreDownloadParallelism: intOf("2")}
 	}))
-	f.edit(image("b"))
-	f.rest()
-	f.edit(image("c"))
-	f.rest()
+	f.Edit(image("b"))
+	f.Rest()
+	f.Edit(image("c"))
+	f.Rest()
 	n := 0
-	for _, event := range f.events {
+	for _, event := range f.Events {
 		if event == fmt.Sprintf("Warning %s %s", EventPreDownloadIgnored, workload.PreDownloadIgnored) {
 			n++
 		}
 	}
-	require.Equal(t, 1, n, f.events)
+	require.Equal(t, 1, n, f.Events)
 	g := newFixture(t)
 	g.start(1, func(s *v1beta1.CloneSet) {
 		s.Annotations = map[string]string{pub.ImagePreDownloadParallelismKey: "2"}
 	})
-	require.Contains(t, fmt.Sprint(g.events), EventPreDownloadIgnored)
+	require.Contains(t, fmt.Sprint(g.Events), EventPreDownloadIgnored)
 	h := newFixture(t)
 	h.start(1)
-	require.NotContains(t, fmt.Sprint(h.events), EventPreDownloadIgnored)
+	require.NotContains(t, fmt.Sprint(h.Events), EventPreDownloadIgnored)
 }
