@@ -1,0 +1,176 @@
+package statefulset
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+)
+
+func (f *fixture) revisions() map[string]int64 {
+	out := map[string]int64{}
+	for _, o := range f.Objects["controllerrevisions"] {
+		r := o.(*appsv1.ControllerRevision)
+		out[r.Name] = r.Revision
+	}
+	return out
+}
+
+func TestScenario107ATemplateThatIsSetBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	var names []string
+	for _, i := range []string{"a", "b", "c"} {
+		f.Edit(image(i))
+		f.Rest()
+		names = append(names, f.Set().Status.UpdateRevision)
+	}
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, names[1], f.Set().Status.UpdateRevision)
+	require.Equal(t, map[string]int64{names[0]: 1, names[1]: 4, names[2]: 3}, f.revisions())
+}
+
+func TestScenario108TheHistoryIsLimited(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, func(s *v1beta1.StatefulSet) { s.Spec.RevisionHistoryLimit = ptr.To(int32(2)) })
+	for i := range 8 {
+		f.Edit(image(fmt.Sprintf("i%d", i)))
+		f.sync()
+		f.Pass()
+		require.LessOrEqual(t, len(f.revisions()), 5)
+		f.Rest()
+		require.LessOrEqual(t, len(f.revisions()), 3)
+	}
+}
+
+func TestScenario109APromotionWaitsForAllPods(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.Edit(image("b"))
+	for range 100 {
+		f.sync()
+		s := f.Set().Status
+		if s.CurrentRevision == s.UpdateRevision {
+			break
+		}
+		f.Settle()
+	}
+	require.Equal(t, "0:b 1:b 2:b", f.state())
+	require.EqualValues(t, 3, f.Set().Status.ReadyReplicas)
+	require.EqualValues(t, 3, f.Set().Status.CurrentReplicas)
+}
+
+func TestScenario110ACanarySurvivesScalingToZero(t *testing.T) {
+	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, parallel} {
+		f := newFixture(t)
+		f.start(3, policy, partition(2))
+		f.Edit(image("b"))
+		f.Rest()
+		f.Edit(replicas(0))
+		f.Rest()
+		require.Empty(t, f.state())
+		f.Edit(replicas(3))
+		f.Rest()
+		require.Equal(t, "0:a 1:a 2:b", f.state())
+	}
+}
+
+func TestScenario111ARevisionOfAnotherSerialisation(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	for key, o := range f.Objects["controllerrevisions"] {
+		r := o.DeepCopyObject().(*appsv1.ControllerRevision)
+		var tree map[string]any
+		require.NoError(t, json.Unmarshal(r.Data.Raw, &tree))
+		template := tree["spec"].(map[string]any)["template"].(map[string]any)
+		template["metadata"].(map[string]any)["creationTimestamp"] = nil
+		raw, err := json.MarshalIndent(tree, "", " ")
+		require.NoError(t, err)
+		r.Data.Raw = raw
+		f.Put("controllerrevisions", r)
+		require.Contains(t, key, r.Name)
+	}
+	f.Restart()
+	f.Edit(replicas(4))
+	f.Rest()
+	require.Len(t, f.revisions(), 1)
+	require.Zero(t, f.Writes["delete pods"])
+	require.Equal(t, "0:a 1:a 2:a 3:a", f.state())
+}
+
+func TestScenario113And114PodsAreReleasedAndAdopted(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	uid := f.Pod("web-0").UID
+	f.EditPod("web-0", func(p *corev1.Pod) { p.OwnerReferences = nil })
+	f.Rest()
+	require.Len(t, f.Pod("web-0").OwnerReferences, 1)
+	require.Equal(t, "0 1", f.ordinals())
+
+	f.EditPod("web-0", func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Rest()
+	require.Empty(t, f.Pod("web-0").OwnerReferences)
+	require.Equal(t, "1", f.ordinals())
+	require.NotContains(t, strings.Join(f.Events, "\n"), "Warning")
+
+	f.EditPod("web-0", func(p *corev1.Pod) { p.Labels["app"] = "web" })
+	f.ShowAll()
+	f.Live(0)
+	require.Equal(t, "0 1", f.ordinals(), "the event is enough")
+	require.Equal(t, uid, f.Pod("web-0").UID)
+}
+
+func TestTheNameOfAPodIsHeldBySomebodyElse(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel)
+	f.EditPod("web-0", func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Rest()
+	f.Edit(replicas(4))
+	f.Rest()
+	require.Equal(t, "1 2 3", f.ordinals())
+	f.Remove("pods", namespace+"/web-0")
+	f.Live(0)
+	require.Equal(t, "0 1 2 3", f.ordinals())
+}
+
+func TestNothingIsWrittenAtRest(t *testing.T) {
+	for _, e := range []edit{func(*v1beta1.StatefulSet) {}, both(parallel, inPlace, claimTemplate("www", "1Gi"), retain("Delete", "Delete"))} {
+		f := newFixture(t)
+		f.start(3, e)
+		f.Edit(image("b"))
+		f.Rest()
+		before := f.Total()
+		for range 5 {
+			f.sync()
+		}
+		require.Equal(t, before, f.Total())
+	}
+}
+
+// The floors of the number of writes: a Pod is one write and one for its gate, its recreation one more for the deletion, its
+// update in place three.
+func TestNoMoreWritesThanNeeded(t *testing.T) {
+	f := newFixture(t)
+	f.start(10, parallel, inPlace, unavailable("2"))
+	require.Equal(t, 10, f.Writes["create pods"])
+	require.Equal(t, 10, f.Writes["patch/status pods"]+f.Writes["patch pods"])
+	clear(f.Writes)
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, 30, f.Writes["patch/status pods"]+f.Writes["patch pods"])
+	clear(f.Writes)
+	f.Edit(func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "x", Value: "y"}}
+	})
+	f.Rest()
+	require.Equal(t, [2]int{10, 10}, [2]int{f.Writes["create pods"], f.Writes["delete pods"]})
+	require.Equal(t, 10, f.Writes["patch/status pods"]+f.Writes["patch pods"])
+}

@@ -1,0 +1,326 @@
+package statefulset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
+)
+
+// ownersOfClaim are such as "set" and "Pod 1".
+func (f *fixture) ownersOfClaim(ordinal int) string {
+	var out []string
+	for _, r := range f.Claim(fmt.Sprintf("www-web-%d", ordinal)).OwnerReferences {
+		switch {
+		case r.Kind == "Pod":
+			out = append(out, "Pod "+strings.TrimPrefix(r.Name, "web-"))
+		case r.UID == f.Set().UID:
+			out = append(out, "set")
+		}
+		if r.Controller != nil || r.BlockOwnerDeletion != nil {
+			out = append(out, "controller")
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func (f *fixture) claimNames() string {
+	var out []string
+	for _, c := range f.Claims() {
+		out = append(out, strings.TrimPrefix(c.Name, "www-web-"))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func TestScenario93ClaimsGoWithTheSetOrStay(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate("www", "1Gi"), retain("Delete", "Retain"))
+	require.Equal(t, "set", f.ownersOfClaim(0))
+	require.Equal(t, "set", f.ownersOfClaim(1))
+	f.Remove("statefulsets", namespace+"/web")
+	require.Empty(t, f.Claims())
+
+	f = newFixture(t)
+	f.start(2, claimTemplate("www", "1Gi"))
+	require.Equal(t, "", f.ownersOfClaim(0))
+	f.Remove("statefulsets", namespace+"/web")
+	require.Len(t, f.Claims(), 2)
+}
+
+func TestScenario94ClaimsGoWithTheOrdinal(t *testing.T) {
+	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, parallel} {
+		f := newFixture(t)
+		f.start(3, policy, claimTemplate("www", "1Gi"), retain("Retain", "Delete"))
+		require.Equal(t, "", f.ownersOfClaim(2))
+		f.Edit(replicas(1))
+		f.sync()
+		require.Equal(t, "Pod 2", f.ownersOfClaim(2))
+		f.Rest()
+		require.Equal(t, "0", f.claimNames())
+	}
+}
+
+func TestScenario95BothPoliciesDelete(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, claimTemplate("www", "1Gi"), retain("Delete", "Delete"), reserve(0, "2-5"))
+	require.Equal(t, "1 6 7", f.claimNames())
+	f.Edit(replicas(1))
+	f.sync()
+	require.Equal(t, "set", f.ownersOfClaim(1))
+	require.Equal(t, "Pod 6", f.ownersOfClaim(6))
+	require.Equal(t, "Pod 7", f.ownersOfClaim(7))
+	f.Rest()
+	require.Equal(t, "1", f.claimNames())
+}
+
+func TestScenario96AStaleClaimIsWaitedFor(t *testing.T) {
+	stale := func(c *corev1.PersistentVolumeClaim) {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web-3", UID: "gone"}}
+	}
+	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, parallel} {
+		f := newFixture(t)
+		f.start(5, policy, claimTemplate("www", "1Gi"), retain("Retain", "Delete"))
+		f.EditClaim("www-web-3", stale)
+		f.Remove("pods", namespace+"/web-3")
+		f.sync()
+		require.Nil(t, f.Pod("web-3"))
+		f.sync()
+		require.Nil(t, f.Pod("web-3"))
+		f.Remove("persistentvolumeclaims", namespace+"/www-web-3")
+		f.Rest()
+		require.Equal(t, "0 1 2 3 4", f.ordinals())
+		require.NotNil(t, f.Claim("www-web-3"))
+	}
+	f := newFixture(t)
+	f.start(4, parallel, claimTemplate("www", "1Gi"))
+	f.EditClaim("www-web-3", stale)
+	f.Remove("pods", namespace+"/web-3")
+	f.sync()
+	require.NotNil(t, f.Pod("web-3"), "nothing is stale where claims are retained")
+}
+
+func TestScenario97APolicyThatChanges(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate("www", "1Gi"), retain("Delete", "Delete"))
+	require.Equal(t, "set", f.ownersOfClaim(1))
+	f.Edit(retain("Retain", "Retain"))
+	f.Rest()
+	require.Equal(t, "", f.ownersOfClaim(0))
+	require.Equal(t, "", f.ownersOfClaim(1))
+}
+
+// An ordinal that is wanted again while its Pod goes keeps its data.
+func TestAnOrdinalThatComesBackKeepsItsClaim(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, claimTemplate("www", "1Gi"), retain("Retain", "Delete"))
+	uid := f.Claim("www-web-2").UID
+	f.Edit(replicas(2))
+	f.sync()
+	require.Equal(t, "2", f.terminating())
+	f.Edit(replicas(3))
+	f.sync()
+	f.Rest()
+	require.Equal(t, "0 1 2", f.ordinals())
+	require.Equal(t, uid, f.Claim("www-web-2").UID)
+}
+
+func follow(s *v1beta1.StatefulSet) {
+	s.Spec.VolumeClaimUpdateStrategy.Type = v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+}
+
+func (f *fixture) class(expansion *bool) {
+	f.Put("storageclasses", &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, AllowVolumeExpansion: expansion})
+}
+
+// sizes are the requests of the claims by ordinal.
+func (f *fixture) sizes() string {
+	var out []string
+	for _, c := range f.Claims() {
+		out = append(out, c.Spec.Resources.Requests.Storage().String())
+	}
+	return strings.Join(out, " ")
+}
+
+// claimStatus is compatible/ready of the only claim template.
+func (f *fixture) claimStatus() string {
+	s := f.Set().Status.VolumeClaims[0]
+	return fmt.Sprintf("%d/%d", s.CompatibleReplicas, s.CompatibleReadyReplicas)
+}
+
+func (f *fixture) grow(claim, size string) {
+	f.EditClaim(claim, func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	})
+}
+
+func (f *fixture) startFollowing(replicas int32, edits ...edit) {
+	f.class(ptr.To(true))
+	f.start(replicas, append([]edit{parallel, claimTemplate("www", "1Gi"), follow}, edits...)...)
+	f.Expansion = modelcluster.ExpandNever
+}
+
+func TestScenario98OnlyTheSizeChanges(t *testing.T) {
+	f := newFixture(t)
+	f.startFollowing(3)
+	require.Equal(t, "3/3", f.claimStatus())
+	f.Edit(claimTemplate("www", "20Gi"))
+	for i, want := range []string{"1Gi 1Gi 20Gi", "1Gi 20Gi 20Gi", "20Gi 20Gi 20Gi"} {
+		f.Rest()
+		require.Equal(t, want, f.sizes())
+		require.Equal(t, fmt.Sprintf("%d/%d", i+1, i), f.claimStatus())
+		f.grow(fmt.Sprintf("www-web-%d", 2-i), "20Gi")
+	}
+	f.Rest()
+	require.Equal(t, "3/3", f.claimStatus())
+	require.Zero(t, f.Writes["delete pods"])
+	require.Equal(t, "web", f.Claim("www-web-0").Annotations["apps.kruise.io/owned-by-asts"])
+	require.Contains(t, strings.Join(f.Events, "\n"), "Normal SuccessfulResize")
+}
+
+func TestScenario99SizeAndTemplateChange(t *testing.T) {
+	for _, done := range []func(f *fixture){
+		func(f *fixture) { f.grow("www-web-2", "30Gi") },
+		func(f *fixture) {
+			f.EditClaim("www-web-2", func(c *corev1.PersistentVolumeClaim) {
+				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
+			})
+		},
+	} {
+		f := newFixture(t)
+		f.startFollowing(3)
+		f.Edit(claimTemplate("www", "30Gi"), image("b"))
+		f.Rest()
+		require.Equal(t, "1Gi 1Gi 30Gi", f.sizes())
+		require.Equal(t, "0:a 1:a 2:a", f.state())
+		done(f)
+		f.sync()
+		require.Equal(t, "2", f.terminating())
+		f.Settle()
+		f.sync()
+		f.Settle()
+		f.grow("www-web-2", "30Gi")
+		f.Rest()
+		require.Equal(t, "1Gi 30Gi 30Gi", f.sizes())
+		require.Equal(t, "0:a 1:a 2:b", f.state())
+	}
+}
+
+func TestScenarios100And101APartitionHoldsClaimsToo(t *testing.T) {
+	begin := func(t *testing.T) *fixture {
+		f := newFixture(t)
+		f.startFollowing(3, partition(2))
+		f.Expansion = modelcluster.ExpandAtOnce
+		f.Edit(claimTemplate("www", "5Gi"), image("b"))
+		f.Rest()
+		require.Equal(t, "1Gi 1Gi 5Gi", f.sizes())
+		require.Equal(t, "1/1", f.claimStatus())
+		return f
+	}
+	f := begin(t)
+	f.Edit(image("a"), partition(0))
+	f.Rest()
+	require.Equal(t, "3/3", f.claimStatus())
+	require.Equal(t, "0:a 1:a 2:a", f.state())
+
+	f = begin(t)
+	f.Edit(image("a"), partition(0), func(s *v1beta1.StatefulSet) {
+		s.Spec.VolumeClaimUpdateStrategy.Type = v1beta1.OnDeleteVolumeClaimUpdateStrategyType
+	})
+	f.Rest()
+	require.Equal(t, "1/1", f.claimStatus())
+	require.Equal(t, "1Gi 1Gi 5Gi", f.sizes())
+}
+
+func TestScenario103NothingShrinks(t *testing.T) {
+	f := newFixture(t)
+	f.class(ptr.To(true))
+	f.start(2, parallel, claimTemplate("www", "3Gi"), follow)
+	f.Edit(claimTemplate("www", "1Gi"))
+	f.Rest()
+	require.Equal(t, "3Gi 3Gi", f.sizes())
+	require.Equal(t, "2/2", f.claimStatus())
+	require.Zero(t, f.Writes["patch persistentvolumeclaims"])
+}
+
+func TestAClaimThatCannotBeResizedIsShownAndHoldsUpNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(f *fixture)
+		says  string
+	}{
+		"no expansion": {func(f *fixture) { f.class(nil) }, "allowVolumeExpansion"},
+		"no class":     {func(f *fixture) { f.Remove("storageclasses", "fast") }, "does not exist"},
+		"other class": {func(f *fixture) {
+			f.EditClaim("www-web-2", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("slow") })
+		}, "delete it"},
+		"other access mode": {func(f *fixture) {
+			f.EditClaim("www-web-2", func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = nil })
+		}, "delete it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.startFollowing(3, unavailable("2"))
+			f.Expansion = modelcluster.ExpandAtOnce
+			c.spoil(f)
+			f.Edit(claimTemplate("www", "5Gi"))
+			f.Rest()
+			shown := f.conditionOf(v1beta1.FailedUpdatePod)
+			require.Equal(t, corev1.ConditionTrue, shown.Status)
+			require.Contains(t, shown.Message, c.says)
+			require.Equal(t, 1, strings.Count(strings.Join(f.Events, "\n"), "Warning FailedUpdatePVC"))
+			require.Equal(t, "1Gi", f.Claim("www-web-2").Spec.Resources.Requests.Storage().String())
+			if strings.HasPrefix(name, "other") {
+				require.Equal(t, "5Gi 5Gi 1Gi", f.sizes())
+			}
+			f.class(ptr.To(true))
+			f.Remove("persistentvolumeclaims", namespace+"/www-web-2")
+			f.DeletePod("web-2")
+			f.Settle()
+			f.Wait(time.Minute)
+			f.Rest()
+			require.Equal(t, "5Gi 5Gi 5Gi", f.sizes())
+			require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.FailedUpdatePod).Status)
+		})
+	}
+}
+
+func TestScenario105AnAddedClaimTemplateReachesPods(t *testing.T) {
+	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, both(parallel, inPlace)} {
+		f := newFixture(t)
+		f.start(3, policy, claimTemplate("www", "1Gi"))
+		f.Edit(claimTemplate("logs", "1Gi"))
+		f.Rest()
+		require.Equal(t, 3, f.Writes["delete pods"])
+		require.Equal(t, 2, f.Fewest)
+		for _, p := range f.Active() {
+			require.Len(t, p.Spec.Volumes, 2)
+		}
+		require.Len(t, f.Claims(), 6)
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionReady).Status)
+	}
+	f := newFixture(t)
+	f.start(3, claimTemplate("www", "1Gi"), partition(2))
+	f.Edit(claimTemplate("logs", "1Gi"))
+	f.Rest()
+	require.Equal(t, 1, f.Writes["delete pods"], "within the partition")
+}
+
+func TestARemovedClaimTemplateChangesNoPod(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate("www", "1Gi"), claimTemplate("logs", "1Gi"))
+	f.Edit(func(s *v1beta1.StatefulSet) { s.Spec.VolumeClaimTemplates = s.Spec.VolumeClaimTemplates[:1] })
+	f.Rest()
+	require.Zero(t, f.Writes["delete pods"])
+	require.Len(t, f.Claims(), 4)
+}
