@@ -13,18 +13,10 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 )
 
-// The hooks of simulated sets: two that the template puts on and a user's controller takes off, and one that it adds.
-const (
-	hookDelete = "hook/delete"
-	hookUpdate = "hook/update"
-	hookNormal = "hook/normal"
-)
-
 // setUp is what a set keeps through all its specs.
 func (s *simulation) setUp() edit {
 	claims, reuse, deadline := s.Chance(3), s.Chance(2), s.Chance(3)
-	hooks := [3]bool{s.Chance(4), s.Chance(4), s.Chance(6)}
-	markNotReady := s.Chance(2)
+	hooks := s.RandomHooks()
 	exclude, prioritised, batches := s.Chance(4), s.Chance(4), s.Chance(2)
 	return func(set *v1beta1.CloneSet) {
 		if claims {
@@ -47,31 +39,13 @@ func (s *simulation) setUp() edit {
 			set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "0"}}
 			set.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "10"}}
 		}
-		s.putHooks(set, hooks, markNotReady)
+		set.Spec.Lifecycle = hooks.Put(set.Spec.Template.Labels)
 		if prioritised {
 			set.Spec.UpdateStrategy.RollingUpdate.PriorityStrategy = &pub.UpdatePriorityStrategy{
 				OrderPriority: []pub.UpdatePriorityOrderTerm{{OrderedKey: "v"}},
 			}
 		}
 		s.randomStrategy()(set)
-	}
-}
-
-func (s *simulation) putHooks(set *v1beta1.CloneSet, hooks [3]bool, markNotReady bool) {
-	if hooks == [3]bool{} {
-		return
-	}
-	set.Spec.Lifecycle = &pub.Lifecycle{}
-	if hooks[0] {
-		set.Spec.Template.Labels[hookDelete] = "on"
-		set.Spec.Lifecycle.PreDelete = &pub.LifecycleHook{LabelsHandler: map[string]string{hookDelete: "on"}, MarkPodNotReady: markNotReady}
-	}
-	if hooks[1] {
-		set.Spec.Template.Labels[hookUpdate] = "on"
-		set.Spec.Lifecycle.InPlaceUpdate = &pub.LifecycleHook{LabelsHandler: map[string]string{hookUpdate: "on"}, MarkPodNotReady: markNotReady}
-	}
-	if hooks[2] {
-		set.Spec.Lifecycle.PreNormal = &pub.LifecycleHook{LabelsHandler: map[string]string{hookNormal: "on"}}
 	}
 }
 
@@ -159,29 +133,7 @@ func (s *simulation) randomStrategy() edit {
 	}
 }
 
-// answerHook is the user's controller: it lets a Pod go that waits for it, and says whether it had anything to do.
-func (s *simulation) answerHook(p *corev1.Pod) bool {
-	label, want := "", ""
-	switch pub.LifecycleStateType(p.Labels[pub.LifecycleStateKey]) {
-	case pub.LifecycleStatePreparingDelete:
-		label, want = hookDelete, "off"
-	case pub.LifecycleStatePreparingUpdate:
-		label, want = hookUpdate, "off"
-	case pub.LifecycleStateUpdated:
-		label, want = hookUpdate, "on"
-	case pub.LifecycleStatePreparingNormal:
-		label, want = hookNormal, "on"
-	}
-	if label == "" || p.Labels[label] == want || p.DeletionTimestamp != nil || s.Set().Spec.Lifecycle == nil {
-		return false
-	}
-	if label == hookUpdate && s.Set().Spec.Lifecycle.InPlaceUpdate == nil || label == hookNormal && s.Set().Spec.Lifecycle.PreNormal == nil ||
-		label == hookDelete && s.Set().Spec.Lifecycle.PreDelete == nil {
-		return false
-	}
-	s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels[label] = want })
-	return true
-}
+func (s *simulation) answerHook(p *corev1.Pod) bool { return s.AnswerHook(p, s.Set().Spec.Lifecycle) }
 
 // interfere is what people and clusters do to Pods. What budgets hold for even in a friendly cluster comes first.
 func (s *simulation) interfere() {

@@ -35,6 +35,14 @@ func (m *Cluster) collect(resource string, owner types.UID) {
 	}
 }
 
+// recollect does what the garbage collector does with an object that got an owner which is gone already.
+func (m *Cluster) recollect(resource, key string) {
+	o := m.Objects[resource][key]
+	if o != nil && slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return m.uids[r.UID] <= 0 }) {
+		m.release(resource, key)
+	}
+}
+
 // release takes the owners that are gone off an object, or deletes it if none is left.
 func (m *Cluster) release(resource, key string) {
 	o := m.Objects[resource][key]

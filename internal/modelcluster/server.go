@@ -121,6 +121,7 @@ func (m *Cluster) write(r request) (Object, error) {
 			m.Changed(old, o)
 		}
 		m.Put(r.resource, o)
+		m.recollect(r.resource, r.key)
 		return o, nil
 	case clienttesting.DeleteAction:
 		return nil, m.delete(a, r, old)

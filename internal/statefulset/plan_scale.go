@@ -84,25 +84,25 @@ func (p *planner) scaleOrdered() bool {
 	return p.scaleInOrdered()
 }
 
-// scaleInOrdered deletes the condemned Pod of the highest ordinal. One that works waits until nothing else is broken: it may
-// be what the others need. The one that is broken is not waited for if it is the only one, or the first of them.
+// scaleInOrdered deletes the condemned Pod of the highest ordinal. One that works may go; one that does not is waited for,
+// unless it has ended or is the only one, or the first of them.
 func (p *planner) scaleInOrdered() bool {
 	if len(p.condemned) == 0 {
 		return true
 	}
 	m := p.condemned[0]
 	leaving := m.state == pub.LifecycleStatePreparingDelete
-	if !m.terminating && (leaving || m.available || m == p.firstUnhealthy()) {
+	if leaving || m.terminal || m.available || m == p.firstUnhealthy() {
 		p.delete(m)
 	}
 	return false
 }
 
-// firstUnhealthy is the unhealthy Pod of the lowest ordinal.
+// firstUnhealthy is the unhealthy Pod of the lowest ordinal. Those that have ended will not recover: nobody waits for them.
 func (p *planner) firstUnhealthy() *member {
 	var first *member
 	for _, m := range p.members() {
-		if !m.healthy() && (first == nil || m.ordinal < first.ordinal) {
+		if !m.healthy() && !m.terminal && (first == nil || m.ordinal < first.ordinal) {
 			first = m
 		}
 	}

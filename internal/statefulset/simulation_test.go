@@ -1,0 +1,384 @@
+package statefulset
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
+)
+
+var schedules = flag.Int("schedules", 20000, "how many random schedules TestSimulation runs")
+
+// TestSimulation drives the controller through random schedules: specs that change at any moment, hooks, caches that lag,
+// a kubelet that works whenever it likes, writes that are refused or lose their answer, a process that dies between any
+// two writes. In half of the clusters Pods also fail and vanish by themselves; in the others the budgets hold at every
+// moment. Reserved ordinals never get a Pod, Pods are created in order where that is promised, and no claim goes whose
+// ordinal is wanted. Once the disturbances stop the set comes to rest by its own timers and events, as its spec says, and
+// then nothing is written any more.
+//
+// FLOTILLA_SEED=n runs schedule n alone and prints its story.
+func TestSimulation(t *testing.T) {
+	modelcluster.RunSchedules(t, *schedules, func(seed uint64) modelcluster.Schedule { return newSimulation(seed) })
+}
+
+// simulation is one random schedule.
+type simulation struct {
+	*fixture
+	modelcluster.Simulation
+	// hostile: Pods fail by themselves, so that no budget can be checked.
+	hostile bool
+	bounds  bounds
+}
+
+// bounds are what the controller may do at the worst, by any of the specs that it may be acting on.
+type bounds struct {
+	begun bool
+	// wanted are ordinals that some spec wants, kept those that all want.
+	wanted, kept sets.Set[int32]
+	unavailable  int
+	// minReady are the longest and the shortest minReadySeconds.
+	minReady, minReadyLeast int32
+	// available Pods of kept ordinals may not become fewer; it rises with what is reached.
+	available int
+	// claims are those of kept ordinals.
+	claims map[string]types.UID
+}
+
+func newSimulation(seed uint64) *simulation {
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := &simulation{
+		fixture:    newFixture(nil),
+		Simulation: modelcluster.Simulation{Random: random, Seed: seed, Faults: true, Crashes: seed%3 == 0},
+		hostile:    seed%2 == 1,
+		bounds:     bounds{wanted: sets.Set[int32]{}, kept: sets.Set[int32]{}, claims: map[string]types.UID{}},
+	}
+	s.Disturb(s.fixture.Cluster)
+	lose := s.After
+	s.After = func(verb, resource, name string) error {
+		s.checkWrite(verb, resource, name)
+		return lose(verb, resource, name)
+	}
+	s.Changed = s.checkChange
+	return s
+}
+
+func (s *simulation) fail(format string, args ...any) {
+	s.Failf("%s\nstate %s, wanted %+v, bounds %+v, status %+v", fmt.Sprintf(format, args...), s.state(), s.numbers(), s.bounds, s.Set().Status)
+}
+
+// Play is the schedule.
+func (s *simulation) Play() {
+	s.create(int32(s.Random.IntN(6)), s.setUp())
+	s.begin()
+	edits := 1 + s.Random.IntN(3)
+	for i := range edits {
+		for range 10 + s.Random.IntN(45) {
+			s.Step(s.interfere, s.answerHook)
+			s.check()
+		}
+		s.Edit(s.randomEdit(i == edits-1))
+		s.begin()
+	}
+	for range 20 + s.Random.IntN(50) {
+		s.Step(s.interfere, s.answerHook)
+		s.check()
+	}
+	s.Faults = false
+	s.Finish(s.check, s.answerHook)
+	s.checkEnd()
+}
+
+// numbers are those of the present spec.
+func (s *simulation) numbers() numbers { return numbersOf(s.Set()) }
+
+func numbersOf(set *v1beta1.StatefulSet) numbers {
+	set = set.DeepCopy()
+	v1beta1.SetDefaults_StatefulSet(set)
+	n, err := resolve(&set.Spec)
+	must(err)
+	return n
+}
+
+// begin takes a new spec into the bounds.
+func (s *simulation) begin() {
+	n, b := s.numbers(), &s.bounds
+	wanted := sets.New(n.wanted...)
+	if !b.begun {
+		b.begun, b.kept, b.minReadyLeast = true, wanted, n.minReadySeconds
+	}
+	b.wanted, b.kept = b.wanted.Union(wanted), b.kept.Intersection(wanted)
+	b.unavailable = max(b.unavailable, n.maxUnavailable)
+	b.minReady, b.minReadyLeast = max(b.minReady, n.minReadySeconds), min(b.minReadyLeast, n.minReadySeconds)
+	b.available = min(b.available, len(b.kept)-b.unavailable, s.keptAvailable(b.minReady))
+	for name := range b.claims {
+		if _, ordinal, ok := parentAndOrdinal(name); !ok || !b.kept.Has(ordinal) {
+			delete(b.claims, name)
+		}
+	}
+	version := versionOf(&s.Set().Spec.Template.ObjectMeta, &s.Set().Spec.Template.Spec)
+	s.Tellf("user: %s, %+v, %s", version, n, describe(s.Set()))
+}
+
+func describe(set *v1beta1.StatefulSet) string {
+	r := ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate, v1beta1.RollingUpdateStatefulSetStrategy{})
+	return fmt.Sprintf("%s, type %s, policy %s, paused %v, unordered %v, hooks %v, claims %d %v", set.Spec.PodManagementPolicy, set.Spec.UpdateStrategy.Type,
+		r.PodUpdatePolicy, r.Paused, r.UnorderedUpdate != nil, set.Spec.Lifecycle != nil, len(set.Spec.VolumeClaimTemplates), deletesClaims(set))
+}
+
+// versionOf tells revisions apart: all that schedules change of a template.
+func versionOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec) string {
+	return spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[1].Image
+}
+
+// keptAvailable are the available Pods of ordinals that all specs want.
+func (s *simulation) keptAvailable(minReadySeconds int32) int {
+	n := 0
+	for _, p := range s.Active() {
+		if s.isKept(p) && pods.IsAvailable(p, minReadySeconds, s.Clock.Now()) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *simulation) isKept(p *corev1.Pod) bool {
+	_, ordinal, ok := parentAndOrdinal(p.Name)
+	return ok && s.bounds.kept.Has(ordinal)
+}
+
+// seenAvailable are those of them that the caches show and that still are. Of others the controller cannot know.
+func (s *simulation) seenAvailable() int {
+	n := 0
+	for _, o := range s.controller.pods.GetStore().List() {
+		p := o.(*corev1.Pod)
+		if is := s.Pod(p.Name); is != nil && s.counts(p) && s.counts(is) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *simulation) counts(p *corev1.Pod) bool {
+	return pods.IsActive(p) && s.IsOwned(p) && s.isKept(p) && pods.IsAvailable(p, s.bounds.minReady, s.Clock.Now())
+}
+
+// check holds at every moment.
+func (s *simulation) check() {
+	for _, c := range s.Claims() {
+		if _, ordinal, ok := parentAndOrdinal(c.Name); ok && s.bounds.kept.Has(ordinal) && c.DeletionTimestamp == nil {
+			if s.bounds.claims[c.Name] == "" {
+				s.bounds.claims[c.Name] = c.UID
+			}
+		}
+	}
+	for name, uid := range s.bounds.claims {
+		if c := s.Claim(name); c == nil || c.UID != uid {
+			s.fail("claim %s is gone, although its ordinal is wanted", name)
+		}
+	}
+	if s.hostile {
+		return
+	}
+	b := &s.bounds
+	if available := s.keptAvailable(b.minReadyLeast); available < b.available {
+		s.fail("%d Pods of wanted ordinals are available, at least %d must be", available, b.available)
+	}
+	b.available = max(b.available, min(s.seenAvailable(), len(b.kept)-b.unavailable))
+}
+
+// checkWrite sees every write of the controller.
+func (s *simulation) checkWrite(verb, resource, name string) {
+	if verb != "create" || resource != modelcluster.Pods {
+		return
+	}
+	_, ordinal, _ := parentAndOrdinal(name)
+	if !s.bounds.wanted.Has(ordinal) {
+		s.fail("Pod %s was created, which no spec wants", name)
+	}
+	seen := s.seen()
+	s.checkPartition(s.Pod(name))
+	if !isOrdered(&s.Set().Spec) {
+		return
+	}
+	n := numbersOf(seen)
+	for _, lower := range n.wanted[:max(slices.Index(n.wanted, ordinal), 0)] {
+		o, exists, err := s.controller.pods.GetStore().GetByKey(namespace + "/" + podName(seen, lower))
+		must(err)
+		if !exists || !pods.IsAvailable(o.(*corev1.Pod), n.minReadySeconds, s.Clock.Now()) {
+			s.fail("Pod %s was created before Pod %d was available", name, lower)
+		}
+	}
+}
+
+// seen is the set as the controller's cache shows it.
+func (s *simulation) seen() *v1beta1.StatefulSet {
+	item, _, err := s.controller.sets.GetStore().GetByKey(namespace + "/" + setName)
+	must(err)
+	return item.(*v1beta1.StatefulSet)
+}
+
+// checkPartition checks a Pod that was just created or taken to another revision.
+func (s *simulation) checkPartition(p *corev1.Pod) {
+	set := s.seen()
+	if isUnordered(&set.Spec) || isOnDelete(&set.Spec) {
+		return
+	}
+	n := numbersOf(set)
+	_, ordinal, _ := parentAndOrdinal(p.Name)
+	rank := slices.Index(n.wanted, ordinal)
+	template := &set.Spec.Template
+	isNew := versionOf(&p.ObjectMeta, &p.Spec) == versionOf(&template.ObjectMeta, &template.Spec)
+	held := s.Objects[modelcluster.Revisions][namespace+"/"+set.Status.CurrentRevision]
+	if held == nil || rank < 0 || rank >= n.partition || !isNew {
+		return
+	}
+	current, err := revision.Decode(held.(*appsv1.ControllerRevision).Data.Raw)
+	must(err)
+	if versionOf(&current.ObjectMeta, &current.Spec) != versionOf(&template.ObjectMeta, &template.Spec) {
+		s.fail("Pod %s of rank %d is made new, the partition is %d", p.Name, rank, n.partition)
+	}
+}
+
+// checkChange sees every change of a Pod by the controller.
+func (s *simulation) checkChange(before, after modelcluster.Object) {
+	was, ok := before.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	is := after.(*corev1.Pod)
+	if was.Spec.Containers[0].Image != is.Spec.Containers[0].Image && pods.RevisionOf(was) != pods.RevisionOf(is) {
+		s.checkPartition(is)
+	}
+	for i := range is.Spec.Containers {
+		if was.Spec.Containers[i].Image != is.Spec.Containers[i].Image && pods.IsConditionTrue(was, pub.InPlaceUpdateReady) {
+			s.fail("the image of %s was changed while its gate was open", is.Name)
+		}
+	}
+}
+
+// doomed are Pods that cannot work and that the spec does not let anybody touch.
+func (s *simulation) doomed() int {
+	n := 0
+	for _, p := range s.Active() {
+		if image := p.Spec.Containers[0].Image; image == modelcluster.Broken || image == modelcluster.Crashes {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *simulation) checkEnd() {
+	n, status, set := s.numbers(), s.Set().Status, s.Set()
+	if s.doomed() == 0 {
+		if !s.isFrozen() || s.preparing() == 0 {
+			s.checkFulfilled(n)
+		}
+	} else if !isPaused(&set.Spec) && !isOnDelete(&set.Spec) && n.partition == 0 && !isOrdered(&set.Spec) {
+		s.fail("%d Pods do not work, although all may be updated", s.doomed())
+	}
+	if status.ObservedGeneration != set.Generation || int(status.AvailableReplicas) != s.Available() || int(status.Replicas) != s.owned() {
+		s.fail("the status is wrong")
+	}
+	if s.conditionOf(v1beta1.FailedCreatePod).Status == corev1.ConditionTrue || s.conditionOf(v1beta1.FailedUpdatePod).Status == corev1.ConditionTrue {
+		s.fail("a failure shows that is over")
+	}
+	for _, p := range s.Pods() {
+		if p.DeletionTimestamp != nil {
+			s.fail("Pod %s is still terminating", p.Name)
+		}
+	}
+	s.checkClaims(n)
+	s.CheckRest(s.check, s.answerHook)
+}
+
+// preparing are Pods that wait for an update that was put off.
+func (s *simulation) preparing() int {
+	n := 0
+	for _, p := range s.Active() {
+		if state := pods.LifecycleState(p); state == pub.LifecycleStatePreparingUpdate || state == pub.LifecycleStatePreparingDelete {
+			n++
+		}
+	}
+	return n
+}
+
+// owned are all Pods of the set, whatever their phase.
+func (s *simulation) owned() int {
+	n := 0
+	for _, p := range s.Pods() {
+		if s.IsOwned(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkFulfilled is for sets all of whose Pods can work.
+func (s *simulation) checkFulfilled(n numbers) {
+	list := sorted(s.Active())
+	var ordinals []int32
+	for _, p := range list {
+		_, ordinal, _ := parentAndOrdinal(p.Name)
+		ordinals = append(ordinals, ordinal)
+	}
+	if !slices.Equal(ordinals, n.wanted) || s.Available() != n.replicas {
+		s.fail("Pods %v and %d available remain, %v were wanted", ordinals, s.Available(), n.wanted)
+	}
+	if s.conditionOf(v1beta1.StatefulSetConditionReady).Status != corev1.ConditionTrue {
+		s.fail("it is not Ready")
+	}
+	old := 0
+	for rank, p := range list {
+		if pods.AtRevision(p, s.Set().Status.UpdateRevision) {
+			continue
+		}
+		old++
+		if !isUnordered(&s.Set().Spec) && rank >= n.partition && !s.isFrozen() {
+			s.fail("Pod %s is old, the partition is %d", p.Name, n.partition)
+		}
+	}
+	if old > n.partition && !s.isFrozen() {
+		s.fail("%d Pods are old, the partition is %d", old, n.partition)
+	}
+	for _, p := range list {
+		if state := pods.LifecycleState(p); state != "" && state != pub.LifecycleStateNormal && !s.isFrozen() {
+			s.fail("Pod %s is in state %s", p.Name, state)
+		}
+	}
+}
+
+func (s *simulation) isFrozen() bool { return isPaused(&s.Set().Spec) || isOnDelete(&s.Set().Spec) }
+
+// checkClaims checks that every Pod has its claims and that those that nobody wants are gone.
+func (s *simulation) checkClaims(n numbers) {
+	for _, p := range s.Active() {
+		_, ordinal, _ := parentAndOrdinal(p.Name)
+		for _, t := range s.Set().Spec.VolumeClaimTemplates {
+			if s.Claim(claimName(s.Set(), t.Name, ordinal)) == nil {
+				s.fail("Pod %s has no claim %s", p.Name, t.Name)
+			}
+		}
+	}
+	for _, c := range s.Claims() {
+		_, ordinal, _ := parentAndOrdinal(c.Name)
+		for _, r := range c.OwnerReferences {
+			if r.Kind == "Pod" && slices.Contains(n.wanted, ordinal) {
+				s.fail("claim %s would go with its Pod", c.Name)
+			}
+		}
+	}
+}
