@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates deep copies, defaulters, clients and CRDs. With --check it generates into a copy of the tree and fails if
+# Generates deep copies, defaulters, clients, CRDs and the manifests of what is deployed. With --check it generates into a copy of the tree and fails if
 # that differs from what is here.
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
@@ -12,9 +12,10 @@ if [[ "${1:-}" == --check ]]; then
   copy="$(mktemp -d)"
   trap 'rm -rf "$copy"' EXIT
   tree="$copy"
-  mkdir -p "$tree/deploy" "$tree/hack"
-  cp -r "$root/apis" "$root/go.mod" "$root/go.sum" "$tree"
-  cp -r "$root/hack/crds" "$root/hack/boilerplate.go.txt" "$tree/hack"
+  mkdir -p "$tree/hack" "$tree/internal"
+  cp -r "$root/apis" "$root/deploy" "$root/go.mod" "$root/go.sum" "$tree"
+  cp -r "$root/hack/crds" "$root/hack/manifests" "$root/hack/boilerplate.go.txt" "$tree/hack"
+  cp -r "$root/internal/hooks" "$tree/internal"
 elif [[ $# -gt 0 ]]; then
   echo "generate.sh: unknown argument $1; allowed is --check" >&2
   exit 2
@@ -63,8 +64,11 @@ trap 'rm -rf "$copy" "$raw"' EXIT
 rm -rf deploy/crds
 go run ./hack/crds "$raw" deploy/crds
 
+echo "generate: manifests" >&2
+go run ./hack/manifests deploy
+
 [[ -z "$copy" ]] && exit 0
-stale="$({ diff -rq "$root/apis" "$tree/apis"; diff -rq "$root/deploy/crds" "$tree/deploy/crds"; } || true)"
+stale="$({ diff -rq "$root/apis" "$tree/apis"; diff -rq "$root/deploy" "$tree/deploy"; } || true)"
 if [[ -n "$stale" ]]; then
   echo "generated files are stale; run make generate and commit the result:" >&2
   sed "s#$tree/#fresh #g; s#$root/##g" <<<"$stale" >&2

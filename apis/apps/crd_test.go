@@ -39,7 +39,7 @@ func load(t *testing.T) (map[string]published, map[string]*apiextensionsv1.Custo
 	require.NoError(t, err)
 	want := map[string]published{}
 	require.NoError(t, json.Unmarshal(raw, &want))
-	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	files, err := filepath.Glob("../../deploy/crds/apps.kruise.io_*.yaml")
 	require.NoError(t, err)
 	crds := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for _, f := range files {

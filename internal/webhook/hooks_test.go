@@ -43,7 +43,7 @@ type hook struct {
 
 func shipped(t *testing.T) map[string]hook {
 	t.Helper()
-	raw, err := os.ReadFile("../../deploy/webhook-server/webhooks.yaml")
+	raw, err := os.ReadFile("../../deploy/webhooks/webhooks.yaml")
 	require.NoError(t, err)
 	documents := strings.Split(string(raw), "\n---\n")
 	require.Len(t, documents, 2)

@@ -111,7 +111,7 @@ func (c *Cluster) install() error {
 	if out, err := c.Kubectl("create", "namespace", "flotilla-system"); err != nil && !strings.Contains(out, "AlreadyExists") {
 		return fmt.Errorf("creating the namespace: %w: %s", err, out)
 	}
-	args := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(c.Root, "deploy", "crds")}
+	args := []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(c.Root, "deploy", "crds", "apps.kruise.io_*.yaml")}
 	roles, err := filepath.Glob(filepath.Join(c.Root, "deploy", "*", "rbac.yaml"))
 	if err != nil {
 		return fmt.Errorf("listing roles: %w", err)

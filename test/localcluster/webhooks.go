@@ -10,11 +10,11 @@ import (
 // CallWebhooksAt lets the API server call the webhooks of a process on this machine instead of a Service: conversion, and the
 // hooks as shipped. The manifests' own field manager writes, so that applying the manifests again undoes it.
 func (c *Cluster) CallWebhooksAt(address string) error {
-	files, err := filepath.Glob(filepath.Join(c.Root, "deploy", "crds", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(c.Root, "deploy", "crds", "apps.kruise.io_*.yaml"))
 	if err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	for _, f := range append(files, filepath.Join(c.Root, "deploy", "webhook-server", "webhooks.yaml")) {
+	for _, f := range append(files, filepath.Join(c.Root, "deploy", "webhooks", "webhooks.yaml")) {
 		raw, err := os.ReadFile(f)
 		if err != nil {
 			return fmt.Errorf("reading a manifest: %w", err)

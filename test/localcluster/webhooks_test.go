@@ -10,9 +10,9 @@ import (
 )
 
 func TestEveryWebhookIsCalledByURL(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(Root(), "deploy", "crds", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(Root(), "deploy", "crds", "apps.kruise.io_*.yaml"))
 	require.NoError(t, err)
-	for _, f := range append(files, filepath.Join(Root(), "deploy", "webhook-server", "webhooks.yaml")) {
+	for _, f := range append(files, filepath.Join(Root(), "deploy", "webhooks", "webhooks.yaml")) {
 		raw, err := os.ReadFile(f)
 		require.NoError(t, err)
 		before, after := string(raw), byURL(string(raw), "127.0.0.1:1")

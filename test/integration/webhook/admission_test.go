@@ -22,7 +22,7 @@ import (
 // hooks reads the configurations as shipped, but for their address: the process runs on this machine.
 func (l *lab) hooks() (*admissionv1.MutatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfiguration) {
 	l.Helper()
-	raw, err := os.ReadFile(filepath.Join(cluster.Root, "deploy", "webhook-server", "webhooks.yaml"))
+	raw, err := os.ReadFile(filepath.Join(cluster.Root, "deploy", "webhooks", "webhooks.yaml"))
 	require.NoError(l, err)
 	require.NotContains(l, strings.ReplaceAll(string(raw), "# ", ""), "caBundle:")
 	here := func(c *admissionv1.WebhookClientConfig) {
