@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -10,13 +9,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/hooks"
 )
 
 func newServer(t *testing.T, objects ...*storagev1.StorageClass) *Server {
@@ -30,76 +29,43 @@ func newServer(t *testing.T, objects ...*storagev1.StorageClass) *Server {
 	return s
 }
 
-// hook is what both kinds of hooks have.
-type hook struct {
-	name       string
-	client     admissionv1.WebhookClientConfig
-	rules      []admissionv1.RuleWithOperations
-	policy     *admissionv1.FailurePolicyType
-	effects    *admissionv1.SideEffectClass
-	versions   []string
-	conditions []string
-}
-
-func shipped(t *testing.T) map[string]hook {
-	t.Helper()
-	raw, err := os.ReadFile("../../deploy/webhooks/webhooks.yaml")
-	require.NoError(t, err)
-	documents := strings.Split(string(raw), "\n---\n")
-	require.Len(t, documents, 2)
-	var mutating admissionv1.MutatingWebhookConfiguration
-	var validating admissionv1.ValidatingWebhookConfiguration
-	require.NoError(t, yaml.UnmarshalStrict([]byte(documents[0]), &mutating))
-	require.NoError(t, yaml.UnmarshalStrict([]byte(documents[1]), &validating))
-	byPath := map[string]hook{}
-	add := func(h hook, conditions []admissionv1.MatchCondition) {
-		for _, c := range conditions {
-			h.conditions = append(h.conditions, c.Name)
-		}
-		require.NotContains(t, byPath, *h.client.Service.Path)
-		byPath[*h.client.Service.Path] = h
-	}
-	for _, h := range mutating.Webhooks {
-		add(hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.SideEffects, h.AdmissionReviewVersions, nil}, h.MatchConditions)
-	}
-	for _, h := range validating.Webhooks {
-		add(hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.SideEffects, h.AdmissionReviewVersions, nil}, h.MatchConditions)
-	}
-	return byPath
-}
-
-// TestScenario79EveryKindHasItsHooks compares what is shipped with what is served.
-func TestScenario79EveryKindHasItsHooks(t *testing.T) {
-	hooks := shipped(t)
+// TestScenario79EveryHookIsServedAndWhatIsServedHasAHook compares the table that the manifests are made of with the paths.
+func TestScenario79EveryHookIsServedAndWhatIsServedHasAHook(t *testing.T) {
 	s := newServer(t)
+	resources := map[string]string{}
 	for _, k := range s.Kinds() {
 		s.Admit(k)
-		for verb, letter := range map[string]string{"mutate": "m", "validate": "v"} {
-			name := strings.ToLower(k.Kind)
-			path := "/" + verb + "-apps-kruise-io-" + name
-			require.Contains(t, hooks, path)
-			h := hooks[path]
-			require.Equal(t, letter+name+".kb.io", h.name)
-			require.Equal(t, admissionv1.Fail, *h.policy)
-			require.Equal(t, admissionv1.SideEffectClassNone, *h.effects)
-			require.Equal(t, []string{"v1"}, h.versions)
-			require.Nil(t, h.client.CABundle)
-			require.Equal(t, []string{"not-terminating", "relevant"}, h.conditions)
-			require.Equal(t, []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1alpha1", "v1beta1"}, Resources: []string{k.Resource}},
-			}}, h.rules)
-		}
+		resources[k.Resource] = strings.ToLower(k.Kind)
 	}
 	served := map[string]bool{}
 	for _, r := range s.routes {
 		served[r.path] = true
 	}
-	for path, h := range hooks {
-		if h.rules[0].APIGroups[0] == "apps.kruise.io" {
-			require.True(t, served[path], "nobody answers %s", path)
+	names := map[string]bool{}
+	for _, h := range hooks.All() {
+		require.True(t, served[h.Path], "nobody answers %s", h.Path)
+		delete(served, h.Path)
+		require.False(t, names[h.Name], "%s twice", h.Name)
+		names[h.Name] = true
+		if h.OfPods {
+			require.Equal(t, admissionv1.Ignore, h.FailurePolicy, "it stands before every Pod of the cluster")
+			continue
 		}
+		require.Equal(t, admissionv1.Fail, h.FailurePolicy, h.Name)
+		letter, verb := "v", "/validate"
+		if h.Mutates {
+			letter, verb = "m", "/mutate"
+		}
+		kind := resources[h.Rule.Resources[0]]
+		require.NotEmpty(t, kind, h.Name)
+		require.Equal(t, letter+kind+".kb.io", h.Name)
+		require.Equal(t, verb+"-apps-kruise-io-"+kind, h.Path)
+		require.Equal(t, admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1alpha1", "v1beta1"}, Resources: h.Rule.Resources},
+		}, h.Rule)
 	}
+	require.Empty(t, served, "no hook calls these")
 }
 
 func TestStorageClassesAreKnownAsFarAsTheyAreNeeded(t *testing.T) {
