@@ -35,6 +35,7 @@ test: verify unit integration ## Run everything that must pass: generated files,
 unit: ## Run the tests that need no cluster, simulations included
 	go vet ./...
 	go test $$(go list ./... | grep -v /test/)
+	go test -C hack/rules ./...
 	go test -C hack/cluster $$(go -C hack/cluster list . ./internal/... 2>/dev/null)
 
 .PHONY: integration
@@ -47,7 +48,7 @@ verify: ## Fail if generated files are stale
 	./hack/generate.sh --check
 
 .PHONY: generate
-generate: ## Generate deep copies, clients and CRDs
+generate: ## Generate deep copies, clients, CRDs and manifests
 	./hack/generate.sh
 
 .PHONY: lint

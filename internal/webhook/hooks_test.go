@@ -43,14 +43,16 @@ func TestScenario79EveryHookIsServedAndWhatIsServedHasAHook(t *testing.T) {
 	}
 	names := map[string]bool{}
 	for _, h := range hooks.All() {
-		require.True(t, served[h.Path], "nobody answers %s", h.Path)
-		delete(served, h.Path)
 		require.False(t, names[h.Name], "%s twice", h.Name)
 		names[h.Name] = true
 		if h.OfPods {
+			// It may be served by nobody yet: it is ignored then.
+			delete(served, h.Path)
 			require.Equal(t, admissionv1.Ignore, h.FailurePolicy, "it stands before every Pod of the cluster")
 			continue
 		}
+		require.True(t, served[h.Path], "nobody answers %s", h.Path)
+		delete(served, h.Path)
 		require.Equal(t, admissionv1.Fail, h.FailurePolicy, h.Name)
 		letter, verb := "v", "/validate"
 		if h.Mutates {
