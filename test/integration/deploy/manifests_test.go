@@ -207,3 +207,8 @@ func TestTakingOverBeginsWithoutHooks(t *testing.T) {
 		require.Contains(t, rendered, k)
 	}
 }
+
+func TestTheChartIsClean(t *testing.T) {
+	out := helm(t, "lint", chart(), "--strict")
+	require.Contains(t, out, "1 chart(s) linted, 0 chart(s) failed")
+}
