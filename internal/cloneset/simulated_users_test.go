@@ -11,6 +11,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 )
 
 // setUp is what a set keeps through all its specs.
@@ -51,7 +52,7 @@ func (s *simulation) setUp() edit {
 
 // randomEdit is one change by a user. The last one leaves a spec that can be fulfilled.
 func (s *simulation) randomEdit(last bool) edit {
-	images := []string{"a", "b", "c", "broken"}
+	images := []string{"a", "b", "c", modelcluster.Broken, modelcluster.Unready}
 	if last {
 		images = images[:3]
 	}
@@ -70,7 +71,7 @@ func (s *simulation) randomEdit(last bool) edit {
 	sides, side := s.Chance(2), fmt.Sprintf("s%d", 1+s.Random.IntN(3))
 	return func(set *v1beta1.CloneSet) {
 		template := &set.Spec.Template
-		if newImage || last && template.Spec.Containers[0].Image == "broken" {
+		if newImage || last && !modelcluster.Works(template.Spec.Containers[0]) {
 			template.Spec.Containers[0].Image = images[s.Random.IntN(len(images))]
 		}
 		if sides {

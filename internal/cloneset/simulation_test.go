@@ -147,7 +147,7 @@ func (s *simulation) at(v string) int {
 func (s *simulation) broken() int {
 	n := 0
 	for _, p := range s.Active() {
-		if p.Spec.Containers[0].Image == "broken" {
+		if !modelcluster.Works(p.Spec.Containers[0]) {
 			n++
 		}
 	}

@@ -18,11 +18,11 @@ import (
 type Expansion int
 
 const (
-	// ExpandAtOnce: the next tick gives a claim its new capacity.
+	// ExpandAtOnce is without delay: the next tick gives a claim its new capacity.
 	ExpandAtOnce Expansion = iota
-	// ExpandNever: nothing happens.
+	// ExpandNever is not at all.
 	ExpandNever
-	// ExpandAtStart: the next tick sets the condition FileSystemResizePending. The capacity follows when a Pod that uses
+	// ExpandAtStart is in two steps: the next tick sets the condition FileSystemResizePending. The capacity follows when a Pod that uses
 	// the claim starts on its node.
 	ExpandAtStart
 )
@@ -56,7 +56,7 @@ func (m *Cluster) notice(key string, o Object) {
 func (m *Cluster) unsettledClaims() []*corev1.PersistentVolumeClaim {
 	var list []*corev1.PersistentVolumeClaim
 	for _, key := range slices.Sorted(maps.Keys(m.unsettled)) {
-		list = append(list, m.Objects[Claims][key].(*corev1.PersistentVolumeClaim)) //nolint:errcheck,forcetypeassert // Only claims are noticed.
+		list = append(list, m.Objects[Claims][key].(*corev1.PersistentVolumeClaim))
 	}
 	return list
 }
@@ -120,7 +120,7 @@ func (m *Cluster) expandFor(p *corev1.Pod) {
 
 func (m *Cluster) isUsed(c *corev1.PersistentVolumeClaim) bool {
 	for _, o := range m.Objects[Pods] {
-		for _, v := range o.(*corev1.Pod).Spec.Volumes { //nolint:errcheck,forcetypeassert // Nothing else is a Pod.
+		for _, v := range o.(*corev1.Pod).Spec.Volumes {
 			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == c.Name {
 				return true
 			}

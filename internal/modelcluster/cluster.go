@@ -124,7 +124,7 @@ func (m *Cluster) Restart() {
 
 // Sync runs the controller once on the caches as they are.
 func (m *Cluster) Sync() (time.Duration, error) {
-	return m.built.Sync(context.Background(), cache.NewObjectName(Namespace, Name)) //nolint:wrapcheck // It is the result.
+	return m.built.Sync(context.Background(), cache.NewObjectName(Namespace, Name))
 }
 
 // Owner is the owner that tests are about.
@@ -158,7 +158,7 @@ func (m *Cluster) Claims() []*corev1.PersistentVolumeClaim {
 func sorted[T Object](objects map[string]Object) []T {
 	list := make([]T, 0, len(objects))
 	for _, o := range objects {
-		list = append(list, o.(T)) //nolint:errcheck,forcetypeassert // The caller names the type of the resource.
+		list = append(list, o.(T))
 	}
 	slices.SortFunc(list, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return list
@@ -174,7 +174,7 @@ func (m *Cluster) Claim(name string) *corev1.PersistentVolumeClaim {
 
 func find[T Object](m *Cluster, resource, name string) (object T) {
 	if o := m.Objects[resource][Namespace+"/"+name]; o != nil {
-		object = o.(T) //nolint:errcheck,forcetypeassert // The caller names the type of the resource.
+		object = o.(T)
 	}
 	return object
 }
@@ -243,7 +243,7 @@ func (m *Cluster) Delete(resource, key string) {
 }
 
 func copyOf(o Object) Object {
-	return o.DeepCopyObject().(Object) //nolint:errcheck,forcetypeassert // A copy has the type of what it is a copy of.
+	return o.DeepCopyObject().(Object)
 }
 
 type recorder struct {

@@ -45,13 +45,13 @@ func Pseudorandom() func(int) int {
 }
 
 // Set is the owner.
-func (f *Fixture[S]) Set() S { return f.Owner().(S) } //nolint:errcheck,forcetypeassert // S is the kind's type.
+func (f *Fixture[S]) Set() S { return f.Owner().(S) }
 
 // Edit creates or changes the owner in one write, as a user does.
 func (f *Fixture[S]) Edit(edits ...func(S)) {
 	f.Apply(func(owner Object) {
 		for _, e := range edits {
-			e(owner.(S)) //nolint:errcheck,forcetypeassert // S is the kind's type.
+			e(owner.(S))
 		}
 	})
 }

@@ -109,7 +109,7 @@ func isRunning(s *corev1.ContainerStatus, c corev1.Container) bool {
 	if !canStart(c) {
 		return s.State.Waiting != nil && s.State.Waiting.Reason == reasonPull
 	}
-	return s.Image == c.Image && s.Ready == works(c) && isWaiting(s) == crashes(c)
+	return s.Image == c.Image && s.Ready == Works(c) && isWaiting(s) == crashes(c)
 }
 
 // IsInfeasible says whether no node can give the container what it asks for, once it runs: more than 100 CPUs.
@@ -121,7 +121,8 @@ func canStart(c corev1.Container) bool { return !strings.Contains(c.Image, Broke
 
 func crashes(c corev1.Container) bool { return strings.Contains(c.Image, Crashes) }
 
-func works(c corev1.Container) bool {
+// Works says whether the container becomes ready once it runs.
+func Works(c corev1.Container) bool {
 	return canStart(c) && !crashes(c) && !strings.Contains(c.Image, Unready)
 }
 
@@ -149,7 +150,7 @@ func (m *Cluster) run(p *corev1.Pod) {
 }
 
 func (m *Cluster) runContainer(s *corev1.ContainerStatus, c corev1.Container) {
-	s.Ready = works(c)
+	s.Ready = Works(c)
 	if !IsInfeasible(c) {
 		s.Resources = c.Resources.DeepCopy()
 	}

@@ -39,7 +39,7 @@ func (m *Cluster) patch(old Object, a clienttesting.PatchAction) (Object, error)
 	}
 	separate(old, out, a.GetSubresource())
 	if claim, ok := out.(*corev1.PersistentVolumeClaim); ok {
-		return out, m.checkClaim(old.(*corev1.PersistentVolumeClaim), claim) //nolint:errcheck,forcetypeassert // It is its copy.
+		return out, m.checkClaim(old.(*corev1.PersistentVolumeClaim), claim)
 	}
 	return out, nil
 }
@@ -47,10 +47,10 @@ func (m *Cluster) patch(old Object, a clienttesting.PatchAction) (Object, error)
 func merge(old Object, a clienttesting.PatchAction) (Object, error) {
 	before, err := json.Marshal(old)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The caller says what was tried.
+		return nil, err
 	}
 	// What is decoded into must be empty, or something is left behind.
-	out := reflect.New(reflect.TypeOf(old).Elem()).Interface().(Object) //nolint:errcheck,forcetypeassert // It is old's type.
+	out := reflect.New(reflect.TypeOf(old).Elem()).Interface().(Object)
 	var after []byte
 	if a.GetPatchType() == types.MergePatchType {
 		after, err = jsonpatch.MergePatch(before, a.GetPatch())
@@ -58,7 +58,7 @@ func merge(old Object, a clienttesting.PatchAction) (Object, error) {
 		after, err = strategicpatch.StrategicMergePatch(before, a.GetPatch(), out)
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The caller says what was tried.
+		return nil, err
 	}
 	return out, json.Unmarshal(after, out)
 }
@@ -98,7 +98,7 @@ func field(o Object, name string) reflect.Value { return reflect.ValueOf(o).Elem
 // separate takes back what a write to the subresource, or to none, does not change.
 func separate(old, fresh Object, subresource string) {
 	if p, ok := fresh.(*corev1.Pod); ok {
-		separatePod(old.(*corev1.Pod), p, subresource) //nolint:errcheck,forcetypeassert // They are of one type.
+		separatePod(old.(*corev1.Pod), p, subresource)
 		return
 	}
 	if !field(old, "Status").IsValid() {

@@ -86,7 +86,7 @@ func isRehearsal(action clienttesting.Action) bool {
 func nameOf(action clienttesting.Action) string {
 	switch a := action.(type) {
 	case clienttesting.CreateAction:
-		return a.GetObject().(Object).GetName() //nolint:errcheck,forcetypeassert // The typed clients send nothing else.
+		return a.GetObject().(Object).GetName()
 	case clienttesting.PatchAction:
 		return a.GetName()
 	case clienttesting.DeleteAction:
@@ -105,7 +105,7 @@ func (m *Cluster) write(r request) (Object, error) {
 		if old != nil {
 			return nil, apierrors.NewAlreadyExists(group, r.name)
 		}
-		return m.create(r.resource, copyOf(a.GetObject().(Object))), nil //nolint:errcheck,forcetypeassert // As above.
+		return m.create(r.resource, copyOf(a.GetObject().(Object))), nil
 	case clienttesting.PatchAction:
 		if old == nil {
 			return nil, apierrors.NewNotFound(group, r.name)

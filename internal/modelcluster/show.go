@@ -38,7 +38,7 @@ func (m *Cluster) deliver(c change) {
 		handler.OnAdd(fresh, false)
 	case exists:
 		// A watch delivers a removal with the version at which it happened.
-		gone := copyOf(old.(Object)) //nolint:errcheck,forcetypeassert // Only objects of the model are in the caches.
+		gone := copyOf(old.(Object))
 		gone.SetResourceVersion(c.version)
 		must(store.Delete(gone))
 		handler.OnDelete(gone)

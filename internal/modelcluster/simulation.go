@@ -76,7 +76,7 @@ func RunSchedules(t *testing.T, n int, begin func(seed uint64) Schedule) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n) && failed.Load() < 3; i = next.Add(1) - 1 {
-				s := begin(first + uint64(i)) //nolint:gosec // It counts up from zero.
+				s := begin(first + uint64(i))
 				if problem := play(s); problem != "" {
 					failed.Add(1)
 					t.Errorf("%s\n%s", problem, s.Common().tell(80))
