@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,8 @@ type simulation struct {
 	hostile bool
 	// bounds hold for all specs that the controller may be acting on.
 	bounds bounds
+	// versions of revisions that exist or have existed. A name stands for one content.
+	versions map[string]string
 }
 
 // bounds are what the controller may do at the worst, by any of the specs since the set last rested.
@@ -59,7 +62,7 @@ func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		fixture:    fixtureOf(nil, options, random.IntN),
 		Simulation: modelcluster.Simulation{Random: random, Seed: seed, Faults: true, Crashes: seed%3 == 0},
-		hostile:    seed%2 == 1, bounds: bounds{updated: map[string]int{}},
+		hostile:    seed%2 == 1, bounds: bounds{updated: map[string]int{}}, versions: map[string]string{},
 	}
 	s.Disturb(s.fixture.Cluster)
 	s.Changed = s.checkChange
@@ -125,19 +128,27 @@ func version(meta *metav1.ObjectMeta, spec *corev1.PodSpec) string {
 
 // current is the version that partition holds Pods at; that of the spec as long as there is none.
 func (s *simulation) current() string {
-	template := &s.Set().Spec.Template
-	if o := s.Objects[resourceRevisions][namespace+"/"+s.Set().Status.CurrentRevision]; o != nil {
-		var err error
-		template, err = revision.Decode(o.(*appsv1.ControllerRevision).Data.Raw)
-		must(err)
+	if v := s.versionOf(s.Set().Status.CurrentRevision); v != "" {
+		return v
 	}
-	return version(&template.ObjectMeta, &template.Spec)
+	return version(&s.Set().Spec.Template.ObjectMeta, &s.Set().Spec.Template.Spec)
 }
 
+// versionOf is the version of a revision; "" if it does not exist.
+func (s *simulation) versionOf(name string) string {
+	if o := s.Objects[resourceRevisions][namespace+"/"+name]; o != nil && s.versions[name] == "" {
+		template, err := revision.Decode(o.(*appsv1.ControllerRevision).Data.Raw)
+		must(err)
+		s.versions[name] = version(&template.ObjectMeta, &template.Spec)
+	}
+	return s.versions[name]
+}
+
+// at counts the Pods of a version. One that is updated batch by batch may look like another in between.
 func (s *simulation) at(v string) int {
 	n := 0
 	for _, p := range s.Active() {
-		if version(&p.ObjectMeta, &p.Spec) == v {
+		if of := s.versionOf(pods.RevisionOf(p)); version(&p.ObjectMeta, &p.Spec) == v && (of == "" || of == v) {
 			n++
 		}
 	}
@@ -326,7 +337,8 @@ func (s *simulation) belongsToSet(o object) bool {
 func (s *simulation) checkContents() {
 	for _, p := range s.Active() {
 		stored, ok := s.Objects[resourceRevisions][namespace+"/"+pods.RevisionOf(p)].(*appsv1.ControllerRevision)
-		if !ok {
+		// Until all images of an update are there, what comes after them is not sent.
+		if !ok || p.Labels[pub.LifecycleStateKey] == string(pub.LifecycleStateUpdating) && !canBePulled(p) {
 			continue
 		}
 		template, err := revision.Decode(stored.Data.Raw)
@@ -344,4 +356,8 @@ func (s *simulation) checkContents() {
 			s.fail("Pod %s at %s: label v is %q instead of %q", p.Name, stored.Name, p.Labels["v"], template.Labels["v"])
 		}
 	}
+}
+
+func canBePulled(p *corev1.Pod) bool {
+	return !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return strings.Contains(c.Image, modelcluster.Broken) })
 }
