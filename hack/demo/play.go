@@ -92,7 +92,7 @@ func (d *demo) rollInPlace(ctx context.Context) (string, error) {
 	stop, err := d.cluster.Observe(ctx, namespace, func(pods localcluster.Pods) error {
 		down := int32(0)
 		for _, p := range pods {
-			if p.Labels["app"] == "in-place" && !ready(p) {
+			if p.Labels["app"] == "in-place" && !localcluster.IsReady(p) {
 				down++
 			}
 		}
@@ -214,13 +214,4 @@ func (d *demo) pods(ctx context.Context, app string) (map[types.UID]corev1.Pod, 
 		pods[p.UID] = p
 	}
 	return pods, nil
-}
-
-func ready(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -21,6 +21,8 @@ type Source struct {
 	Store    cache.Store
 	// Selector leaves out objects that nobody decides by. nil: all count.
 	Selector labels.Selector
+	// ClusterScoped: the objects are in no namespace.
+	ClusterScoped bool
 }
 
 const (
@@ -57,6 +59,9 @@ func (s Source) catchUp(ctx context.Context, client metadata.Interface, namespac
 	options := metav1.ListOptions{Limit: catchUpPage}
 	if s.Selector != nil {
 		options.LabelSelector = s.Selector.String()
+	}
+	if s.ClusterScoped {
+		namespace = metav1.NamespaceAll
 	}
 	newest := ""
 	for {

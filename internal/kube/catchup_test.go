@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,4 +70,22 @@ func TestCatchUpWaitsForWritesAndDeletionsOfAnotherLeader(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the cache has caught up")
 	}
+}
+
+// TestCatchUpOfOneNamespaceListsWhatIsInNone: such a list under a namespace is one of nothing, which the API server refuses.
+func TestCatchUpOfOneNamespaceListsWhatIsInNone(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	client := metadatafake.NewSimpleMetadataClient(scheme)
+	listed := map[string]string{}
+	client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		listed[a.GetResource().Resource] = a.GetNamespace()
+		return true, &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: "20"}}, nil
+	})
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	require.NoError(t, CatchUp(t.Context(), client, "d", []Source{
+		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Store: store},
+		{Resource: storagev1.SchemeGroupVersion.WithResource("storageclasses"), Store: store, ClusterScoped: true},
+	}))
+	require.Equal(t, map[string]string{"pods": "d", "storageclasses": metav1.NamespaceAll}, listed)
 }

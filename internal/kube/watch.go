@@ -25,6 +25,8 @@ type Watched struct {
 	Selector labels.Selector
 	// Owned: the objects are found by their owners.
 	Owned bool
+	// ClusterScoped: the objects are in no namespace.
+	ClusterScoped bool
 }
 
 // SetUp prepares the informers. Nothing is read before they are started.
@@ -47,7 +49,7 @@ func SetUp(watched []Watched, watchFailed cache.WatchErrorHandlerWithContext) er
 func Sources(watched []Watched) []Source {
 	list := make([]Source, len(watched))
 	for i, w := range watched {
-		list[i] = Source{Resource: w.Resource, Store: w.Informer.GetStore(), Selector: w.Selector}
+		list[i] = Source{Resource: w.Resource, Store: w.Informer.GetStore(), Selector: w.Selector, ClusterScoped: w.ClusterScoped}
 	}
 	return list
 }

@@ -53,7 +53,7 @@ func (c *Controller) watch() error {
 		{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
 			Handler: kube.OwnedHandler(c.wake), Owned: true},
 		{Resource: storagev1.SchemeGroupVersion.WithResource("storageclasses"), Informer: c.classes, Transform: trimClass,
-			Handler: kube.OwnedHandler(c.wakeForClass)},
+			Handler: kube.OwnedHandler(c.wakeForClass), ClusterScoped: true},
 	}
 	return kube.SetUp(c.watched, c.env.WatchFailed)
 }

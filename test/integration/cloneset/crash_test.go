@@ -3,10 +3,8 @@ package cloneset
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +23,7 @@ func TestKilledDuringScaleUpNeverMakesAPodTooMany(t *testing.T) {
 	cluster.Observe(t, e.namespace, func(pods localcluster.Pods) error {
 		active := int32(0)
 		for _, p := range pods {
-			if isActive(p) {
+			if localcluster.IsActive(p) {
 				active++
 			}
 		}
@@ -36,7 +34,7 @@ func TestKilledDuringScaleUpNeverMakesAPodTooMany(t *testing.T) {
 		return nil
 	})
 	e.create(newSet(replicas))
-	e.killUntil("60 available Pods", func(ctx context.Context) error { return e.statusIs(ctx, replicas, replicas) })
+	cluster.KillUntil(t, "cloneset-controller", e.namespace, "60 available Pods", func(ctx context.Context) error { return e.statusIs(ctx, replicas, replicas) })
 	require.EqualValues(t, replicas, most.Load())
 }
 
@@ -53,7 +51,7 @@ func TestKilledDuringInPlaceRolloutKeepsTheBudget(t *testing.T) {
 	cluster.Observe(t, e.namespace, func(pods localcluster.Pods) error {
 		down := 0
 		for _, p := range pods {
-			if !isActive(p) || !isReady(p) {
+			if !localcluster.IsActive(p) || !localcluster.IsReady(p) {
 				down++
 			}
 		}
@@ -66,7 +64,7 @@ func TestKilledDuringInPlaceRolloutKeepsTheBudget(t *testing.T) {
 		return nil
 	})
 	e.setImage(imageB)
-	e.killUntil("30 updated Pods", func(ctx context.Context) error { return e.statusIs(ctx, replicas, replicas) })
+	cluster.KillUntil(t, "cloneset-controller", e.namespace, "30 updated Pods", func(ctx context.Context) error { return e.statusIs(ctx, replicas, replicas) })
 	require.Equal(t, before, uids(e.active()), "no Pod is replaced")
 	require.Equal(t, "30b", e.images())
 }
@@ -81,27 +79,4 @@ func (e *env) statusIs(ctx context.Context, updated, available int32) error {
 		return fmt.Errorf("%d Pods, %d available, %d updated", s.Replicas, s.AvailableReplicas, s.UpdatedAvailableReplicas)
 	}
 	return nil
-}
-
-// killUntil starts the controller and kills it after a random time, over and over, until done holds.
-// Each life is a little longer than the one before, so that the work ends.
-func (e *env) killUntil(what string, done func(context.Context) error) {
-	e.Helper()
-	seed := rand.Uint64()
-	e.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	kills := 0
-	for life := 200 * time.Millisecond; ; life += 40 * time.Millisecond {
-		p := cluster.StartController(e, "cloneset-controller", e.namespace)
-		err := localcluster.Await(e.Context(), life+time.Duration(random.Int64N(int64(300*time.Millisecond))), done)
-		p.Kill()
-		if err == nil {
-			break
-		}
-		if kills++; kills > 200 {
-			e.Fatalf("%s did not happen within %d lives: %v", what, kills, err)
-		}
-	}
-	e.Logf("killed %d times", kills)
-	require.Positive(e, kills, "the controller finished before it could be killed")
 }

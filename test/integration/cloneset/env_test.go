@@ -17,6 +17,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/test/harness"
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
 const (
@@ -156,7 +157,7 @@ func (e *env) active() []corev1.Pod {
 	e.Helper()
 	list, err := cluster.Kube.CoreV1().Pods(e.namespace).List(e.Context(), metav1.ListOptions{})
 	require.NoError(e, err)
-	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !isActive(&p) })
+	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !localcluster.IsActive(&p) })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
 }
@@ -184,16 +185,6 @@ func uids(pods []corev1.Pod) []types.UID {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-func isActive(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func condition(set *v1beta1.CloneSet, kind string) (status, reason string) {

@@ -106,7 +106,7 @@ func TestARefusedChangeInPlaceLeavesThePodInItsServices(t *testing.T) {
 	})
 	cluster.Observe(t, e.namespace, func(pods localcluster.Pods) error {
 		for _, p := range pods {
-			if p.Name == stubborn && !isReady(p) && p.Spec.Containers[0].Image == imageA {
+			if p.Name == stubborn && !localcluster.IsReady(p) && p.Spec.Containers[0].Image == imageA {
 				return fmt.Errorf("%s was taken out of its Services again", stubborn)
 			}
 		}

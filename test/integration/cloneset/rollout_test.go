@@ -19,11 +19,11 @@ func (e *env) keeps(least, most int) {
 	cluster.Observe(e, e.namespace, func(pods localcluster.Pods) error {
 		ready, active := 0, 0
 		for _, p := range pods {
-			if !isActive(p) {
+			if !localcluster.IsActive(p) {
 				continue
 			}
 			active++
-			if isReady(p) {
+			if localcluster.IsReady(p) {
 				ready++
 			}
 		}
