@@ -91,15 +91,15 @@ func TestScenario79EveryKindHasItsHooks(t *testing.T) {
 			}}, h.rules)
 		}
 	}
+	s.AdmitPods()
 	served := map[string]bool{}
 	for _, r := range s.routes {
 		served[r.path] = true
 	}
-	for path, h := range hooks {
-		if h.rules[0].APIGroups[0] == "apps.kruise.io" {
-			require.True(t, served[path], "nobody answers %s", path)
-		}
+	for path := range hooks {
+		require.True(t, served[path], "nobody answers %s", path)
 	}
+	require.Len(t, hooks, len(served), "somebody answers what nobody asks")
 }
 
 func TestStorageClassesAreKnownAsFarAsTheyAreNeeded(t *testing.T) {
@@ -114,4 +114,26 @@ func TestStorageClassesAreKnownAsFarAsTheyAreNeeded(t *testing.T) {
 		ObjectMeta:           metav1.ObjectMeta{Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 		AllowVolumeExpansion: ptr.To(true),
 	}}, s.classes.List())
+}
+
+// TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces: whatever the guard may refuse has been seen by the hook.
+func TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces(t *testing.T) {
+	raw, err := os.ReadFile("../../deploy/webhook-server/webhooks.yaml")
+	require.NoError(t, err)
+	var mutating admissionv1.MutatingWebhookConfiguration
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[0]), &mutating))
+	raw, err = os.ReadFile("../../deploy/policies/sidecar-guard.yaml")
+	require.NoError(t, err)
+	var guard admissionv1.ValidatingAdmissionPolicy
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[0]), &guard))
+
+	h := mutating.Webhooks[0]
+	require.Equal(t, "mpod.kb.io", h.Name, "it is the first")
+	require.Equal(t, guard.Spec.MatchConstraints.NamespaceSelector, h.NamespaceSelector)
+	require.Equal(t, guard.Spec.MatchConstraints.ResourceRules[0].RuleWithOperations, h.Rules[0])
+	require.Equal(t, admissionv1.Ignore, *h.FailurePolicy)
+	require.EqualValues(t, 5, *h.TimeoutSeconds)
+	require.Equal(t, admissionv1.SideEffectClassNone, *h.SideEffects)
+	require.Equal(t, admissionv1.NeverReinvocationPolicy, *h.ReinvocationPolicy)
+	require.Nil(t, h.ClientConfig.CABundle)
 }
