@@ -29,6 +29,7 @@ func main() {
 			for _, kind := range server.Kinds() {
 				server.Admit(kind)
 			}
+			server.AdmitPods()
 			return server, nil
 		},
 	})

@@ -40,6 +40,11 @@ func loadChart(dir string) (*chart, error) {
 	// Bases have all there is; which of them are applied is the kustomization's to say.
 	values["createNamespace"] = true
 	values["storageMigrator"] = map[string]any{"enabled": true}
+	webhooks, ok := values["webhooks"].(map[string]any)
+	if !ok {
+		return nil, errors.New("values.yaml: webhooks: must be a map")
+	}
+	webhooks["podMode"] = "guarded"
 	c.data = map[string]any{
 		"Values": values, "Chart": map[string]any{"AppVersion": about["appVersion"]}, "Release": map[string]any{"Namespace": namespace},
 	}

@@ -72,3 +72,34 @@ func (d *demand) canBeMet() bool {
 	}
 	return !d.isNarrow || slices.ContainsFunc(d.allowed, func(v string) bool { return !slices.Contains(d.excluded, v) })
 }
+
+// Selects tells whether a selector matches labels. It reads what admission refuses as the guard does (see
+// deploy/sidecar-guard/sidecar-guard.yaml), so that the two never disagree: an operator that is not known matches nothing.
+func Selects(s *metav1.LabelSelector, labels map[string]string) bool {
+	for key, want := range s.MatchLabels {
+		if value, there := labels[key]; !there || value != want {
+			return false
+		}
+	}
+	for i := range s.MatchExpressions {
+		if !meets(&s.MatchExpressions[i], labels) {
+			return false
+		}
+	}
+	return true
+}
+
+func meets(e *metav1.LabelSelectorRequirement, labels map[string]string) bool {
+	value, there := labels[e.Key]
+	switch e.Operator {
+	case metav1.LabelSelectorOpIn:
+		return there && slices.Contains(e.Values, value)
+	case metav1.LabelSelectorOpNotIn:
+		return !there || !slices.Contains(e.Values, value)
+	case metav1.LabelSelectorOpExists:
+		return there
+	case metav1.LabelSelectorOpDoesNotExist:
+		return !there
+	}
+	return false
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/admission/advancedcronjob"
 	"github.com/flotilla-k8s/flotilla/internal/admission/broadcastjob"
 	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/admission/pod"
 	"github.com/flotilla-k8s/flotilla/internal/admission/sidecarset"
 	"github.com/flotilla-k8s/flotilla/internal/admission/statefulset"
 	"github.com/flotilla-k8s/flotilla/internal/admission/uniteddeployment"
@@ -36,4 +37,9 @@ func (s *Server) Admit(k admission.Kind) {
 	name := "-apps-kruise-io-" + strings.ToLower(k.Kind)
 	s.Handle("/mutate"+name, admission.MaxBody, k.Mutate())
 	s.Handle("/validate"+name, admission.MaxBody, k.Check())
+}
+
+// AdmitPods adds the path of Pods, before the server works.
+func (s *Server) AdmitPods() {
+	s.Handle("/mutate-pod", admission.MaxBody, pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
 }

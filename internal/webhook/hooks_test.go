@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/hooks"
@@ -37,6 +39,7 @@ func TestScenario79EveryHookIsServedAndWhatIsServedHasAHook(t *testing.T) {
 		s.Admit(k)
 		resources[k.Resource] = strings.ToLower(k.Kind)
 	}
+	s.AdmitPods()
 	served := map[string]bool{}
 	for _, r := range s.routes {
 		served[r.path] = true
@@ -46,7 +49,7 @@ func TestScenario79EveryHookIsServedAndWhatIsServedHasAHook(t *testing.T) {
 		require.False(t, names[h.Name], "%s twice", h.Name)
 		names[h.Name] = true
 		if h.OfPods {
-			// It may be served by nobody yet: it is ignored then.
+			require.True(t, served[h.Path], "nobody answers %s", h.Path)
 			delete(served, h.Path)
 			require.Equal(t, admissionv1.Ignore, h.FailurePolicy, "it stands before every Pod of the cluster")
 			continue
@@ -82,4 +85,26 @@ func TestStorageClassesAreKnownAsFarAsTheyAreNeeded(t *testing.T) {
 		ObjectMeta:           metav1.ObjectMeta{Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
 		AllowVolumeExpansion: ptr.To(true),
 	}}, s.classes.List())
+}
+
+// TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces: whatever the guard may refuse has been seen by the hook.
+func TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces(t *testing.T) {
+	raw, err := os.ReadFile("../../deploy/webhook-server/webhooks.yaml")
+	require.NoError(t, err)
+	var mutating admissionv1.MutatingWebhookConfiguration
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[0]), &mutating))
+	raw, err = os.ReadFile("../../deploy/sidecar-guard/sidecar-guard.yaml")
+	require.NoError(t, err)
+	var guard admissionv1.ValidatingAdmissionPolicy
+	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[0]), &guard))
+
+	h := mutating.Webhooks[0]
+	require.Equal(t, "mpod.kb.io", h.Name, "it is the first")
+	require.Equal(t, guard.Spec.MatchConstraints.NamespaceSelector, h.NamespaceSelector)
+	require.Equal(t, guard.Spec.MatchConstraints.ResourceRules[0].RuleWithOperations, h.Rules[0])
+	require.Equal(t, admissionv1.Ignore, *h.FailurePolicy)
+	require.EqualValues(t, 5, *h.TimeoutSeconds)
+	require.Equal(t, admissionv1.SideEffectClassNone, *h.SideEffects)
+	require.Equal(t, admissionv1.NeverReinvocationPolicy, *h.ReinvocationPolicy)
+	require.Nil(t, h.ClientConfig.CABundle)
 }

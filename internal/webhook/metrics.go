@@ -7,10 +7,10 @@ import (
 )
 
 type metrics struct {
-	requests, rejected, reloads, handshakes, converted, templates *prometheus.CounterVec
-	duration, templateTime                                        *prometheus.HistogramVec
-	inFlight, busy                                                prometheus.Gauge
-	notBefore, notAfter                                           *prometheus.GaugeVec
+	requests, rejected, reloads, handshakes, converted, templates, pods *prometheus.CounterVec
+	duration, templateTime                                              *prometheus.HistogramVec
+	inFlight, busy                                                      prometheus.Gauge
+	notBefore, notAfter                                                 *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -33,6 +33,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		handshakes:   counters("webhook_tls_handshake_errors_total", "Handshakes that failed, by reason.", "reason"),
 		converted:    counters("conversion_objects_total", "Objects of conversion reviews.", "kind", "from", "to", "result"),
 		templates:    counters("webhook_template_checks_total", "Pod templates that the API server was asked about, by its verdict.", "kind", "result"),
+		pods:         counters("injection_pods_total", "Pods that were created, by what became of them: unselected (no SidecarSet selects it) or error (this could not be known).", "result"),
 		duration:     times("webhook_request_duration_seconds", "How long requests took.", "path"),
 		templateTime: times("webhook_template_check_duration_seconds", "How long the API server took to judge a Pod template.", "kind"),
 		inFlight:     gauge("webhook_inflight_bytes", "Bytes of bodies that are being worked on."),
@@ -40,7 +41,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		notBefore:    ofPair("not_before", "When the pair in use begins to be valid."),
 		notAfter:     ofPair("not_after", "When the pair in use ends to be valid."),
 	}
-	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.templates, m.duration, m.templateTime, m.inFlight, m.busy, m.notBefore, m.notAfter)
+	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.templates, m.pods, m.duration, m.templateTime, m.inFlight, m.busy, m.notBefore, m.notAfter)
 	return m
 }
 

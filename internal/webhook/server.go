@@ -58,7 +58,11 @@ func New(env *app.Env, o Options) (*Server, error) {
 	if s.classes, err = newStorageClasses(env); err != nil {
 		return nil, err
 	}
-	if s.sidecars, err = newSidecars(env, o); err != nil {
+	namespaces, err := newNamespaces(env)
+	if err != nil {
+		return nil, err
+	}
+	if s.sidecars, err = newSidecars(env, o, namespaces); err != nil {
 		return nil, err
 	}
 	if o.TLSCertFile != "" {

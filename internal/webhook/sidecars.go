@@ -1,9 +1,12 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +22,7 @@ import (
 	flotillainformers "github.com/flotilla-k8s/flotilla/apis/client/informers/externalversions"
 	"github.com/flotilla-k8s/flotilla/internal/admission/sidecarset"
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/injection"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
@@ -28,16 +32,21 @@ const (
 	whiteListKey = "SidecarSet_PatchPodMetadata_WhiteList"
 )
 
-// Sidecars is what is known of the cluster's SidecarSets: they themselves, the revisions that are kept of them, and what an
-// administrator allows them.
+// Sidecars is what is known of the cluster's SidecarSets: they themselves, which Pods they select, the revisions that are kept
+// of them, and what an administrator allows them.
 type Sidecars struct {
 	sets, revisions, settings cache.SharedIndexInformer
-	patchAllowed              bool
-	starts                    []func(context.Context)
+	namespaces                *Namespaces
+	// indexed tells whether the index holds all that were listed.
+	indexed      cache.InformerSynced
+	mu           sync.RWMutex
+	index        *injection.Index
+	patchAllowed bool
+	starts       []func(context.Context)
 }
 
 // newSidecars reads nothing before it is started.
-func newSidecars(env *app.Env, o Options) (*Sidecars, error) {
+func newSidecars(env *app.Env, o Options, namespaces *Namespaces) (*Sidecars, error) {
 	in := func(tweak func(*metav1.ListOptions)) kubeinformers.SharedInformerFactory {
 		return kubeinformers.NewSharedInformerFactoryWithOptions(env.Kube, 0,
 			kubeinformers.WithNamespace(o.HistoryNamespace), kubeinformers.WithTweakListOptions(tweak), kubeinformers.WithInformerName(env.Informers))
@@ -50,16 +59,61 @@ func newSidecars(env *app.Env, o Options) (*Sidecars, error) {
 	s := &Sidecars{
 		sets: ours.Apps().V1beta1().SidecarSets().Informer(), revisions: history.Apps().V1().ControllerRevisions().Informer(),
 		settings: settings.Core().V1().ConfigMaps().Informer(), patchAllowed: o.PatchPodMetadataAllowed,
+		namespaces: namespaces, index: injection.NewIndex(),
 		starts: []func(context.Context){ours.StartWithContext, history.StartWithContext, settings.StartWithContext},
 	}
-	var errs []error
+	registration, err := s.sets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.put, UpdateFunc: func(_, o any) { s.put(o) }, DeleteFunc: s.remove})
+	errs := []error{err}
 	for _, i := range []cache.SharedIndexInformer{s.sets, s.revisions, s.settings} {
 		errs = append(errs, i.SetTransform(trim), i.SetWatchErrorHandlerWithContext(env.WatchFailed))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("setting up the informers: %w", err)
 	}
+	s.indexed = registration.HasSynced
 	return s, nil
+}
+
+func (s *Sidecars) put(o any) {
+	set, ok := o.(*v1beta1.SidecarSet)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index.Put(set)
+}
+
+func (s *Sidecars) remove(o any) {
+	key, err := cache.DeletionHandlingObjectToName(o)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index.Remove(key.Name)
+}
+
+// Selecting are the sets that select a Pod of those labels, in the order of their names; nobody may change them. An error
+// means that the labels of its namespace matter and cannot be known now.
+func (s *Sidecars) Selecting(ctx context.Context, namespace string, labels map[string]string) ([]*v1beta1.SidecarSet, error) {
+	s.mu.RLock()
+	selecting, dependent := s.index.Find(namespace, labels)
+	s.mu.RUnlock()
+	if len(dependent) == 0 {
+		return selecting, nil
+	}
+	own, err := s.namespaces.Labels(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range dependent {
+		if injection.Selects(set.Spec.NamespaceSelector, own) {
+			selecting = append(selecting, set)
+		}
+	}
+	slices.SortFunc(selecting, func(a, b *v1beta1.SidecarSet) int { return cmp.Compare(a.Name, b.Name) })
+	return selecting, nil
 }
 
 func trim(object any) (any, error) {
@@ -70,6 +124,7 @@ func trim(object any) (any, error) {
 }
 
 func (s *Sidecars) start(ctx context.Context) {
+	s.namespaces.factory.StartWithContext(ctx)
 	for _, start := range s.starts {
 		start(ctx)
 	}
@@ -78,14 +133,14 @@ func (s *Sidecars) start(ctx context.Context) {
 // Ready says what has not been read yet.
 func (s *Sidecars) Ready() error {
 	switch {
-	case !s.sets.HasSynced():
+	case !s.indexed():
 		return errors.New("SidecarSets have not been read yet")
 	case !s.revisions.HasSynced():
 		return errors.New("ControllerRevisions of SidecarSets have not been read yet")
 	case !s.settings.HasSynced():
 		return fmt.Errorf("ConfigMap %s has not been looked for yet", settingsName)
 	}
-	return nil
+	return s.namespaces.Synced()
 }
 
 // Cluster is what is known now. Nothing in it may be changed.

@@ -33,12 +33,14 @@ func TestWhatIsKnownOfSidecarSets(t *testing.T) {
 	}
 	o := DefaultOptions()
 	o.HistoryNamespace, o.PatchPodMetadataAllowed = "history", true
-	s, err := newSidecars(env, *o)
+	namespaces, err := newNamespaces(env)
+	require.NoError(t, err)
+	s, err := newSidecars(env, *o, namespaces)
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Ready(), "have not been read")
 	require.Nil(t, s.Cluster().WhiteList)
 	s.start(t.Context())
-	require.True(t, cache.WaitForCacheSync(t.Context().Done(), s.sets.HasSynced, s.revisions.HasSynced, s.settings.HasSynced))
+	require.True(t, cache.WaitForCacheSync(t.Context().Done(), s.indexed, s.revisions.HasSynced, s.settings.HasSynced, namespaces.informer.HasSynced))
 	require.NoError(t, s.Ready())
 	c := s.Cluster()
 	require.Len(t, c.Sets, 1)

@@ -15,7 +15,7 @@ import (
 // behind the Service.
 func TestScenario082_DrainingNodesLeavesEnoughReplicas(t *testing.T) {
 	install(t, suite(t).folder(t))
-	least := map[string]int{"webhook-server": 2, "cert-rotator": 1, "cloneset-controller": 1}
+	least := map[string]int{"webhook-server": 2, "cert-rotator": 1, "cloneset-controller": 1, "statefulset-controller": 1}
 	for name := range least {
 		available(t, name)
 	}

@@ -23,7 +23,7 @@ func TestHelmInstallsUpgradesAndLeavesBundlesAlone(t *testing.T) {
 	out := helm(t, "install", "flotilla", chart())
 	require.Contains(t, out, "kubectl label namespace "+system)
 	require.NotContains(t, out, "The CRDs are not there")
-	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller"} {
+	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller", "statefulset-controller"} {
 		available(t, name)
 	}
 

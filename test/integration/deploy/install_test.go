@@ -137,12 +137,13 @@ func TestAllIsAppliedAtOnce(t *testing.T) {
 func TestTheSuiteIsAcceptedAndStaysAsItIsApplied(t *testing.T) {
 	dir := suite(t).folder(t)
 	install(t, dir)
-	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller"} {
+	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller", "statefulset-controller"} {
 		available(t, name)
 	}
 	require.Len(t, perNode(t, "webhook-server"), nodes, "each replica has a node of its own")
 	require.Len(t, perNode(t, "cert-rotator"), 2)
 	require.Len(t, perNode(t, "cloneset-controller"), 2)
+	require.Len(t, perNode(t, "statefulset-controller"), 2)
 
 	// A tool that compares finds nothing to do, ever.
 	kubectl(t, "", "diff", "--server-side", "--force-conflicts", "-k", dir)

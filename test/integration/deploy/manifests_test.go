@@ -30,7 +30,7 @@ var variants = []struct {
 }{
 	{"as it comes", nil, nil},
 	{"kinds open", []string{"admission-open"}, []string{"--set", "webhooks.failurePolicy=Ignore"}},
-	{"Pods open", []string{"pods-open"}, []string{"--set", "webhooks.podMode=open"}},
+	{"Pods guarded", []string{"pods-guarded"}, []string{"--set", "webhooks.podMode=guarded"}},
 	{"Pods strict", []string{"pods-strict"}, []string{"--set", "webhooks.podMode=strict"}},
 	{"more namespaces excluded", []string{"exclude-namespaces"}, []string{
 		"--set-json", `webhooks.namespaceExclusions=[{"key":"kubernetes.azure.com/managedby","operator":"NotIn","values":["aks"]}]`,

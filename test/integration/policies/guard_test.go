@@ -26,7 +26,7 @@ func guard(t *testing.T) *guarded {
 	t.Helper()
 	sets, err := versioned.NewForConfig(cluster.Config)
 	require.NoError(t, err)
-	install(t, "sidecar-guard")
+	cluster.InstallPolicy(t, "sidecar-guard/sidecar-guard.yaml")
 	return &guarded{t, sets}
 }
 
@@ -90,7 +90,7 @@ func (g *guarded) accepts(namespace string, labels, annotations map[string]strin
 
 func TestScenarios62And63And65And70TheGuardKnowsWhomASetSelects(t *testing.T) {
 	g := guard(t)
-	ns := namespace(t, "", nil)
+	ns := cluster.PodNamespace(t, "", nil)
 	g.accepts(ns, labels("app", "web"), nil) // Scenario 65: without any set.
 	g.add("logger", func(*v1beta1.SidecarSetSpec) {})
 	g.refuses(ns, labels("app", "web"), "logger")
@@ -106,7 +106,7 @@ func TestScenarios62And63And65And70TheGuardKnowsWhomASetSelects(t *testing.T) {
 
 func TestScenario66APausedSetInjectsNothing(t *testing.T) {
 	g := guard(t)
-	ns := namespace(t, "", nil)
+	ns := cluster.PodNamespace(t, "", nil)
 	g.add("paused", func(s *v1beta1.SidecarSetSpec) { s.InjectionStrategy.Paused = true })
 	g.seen(ns)
 	g.accepts(ns, labels("app", "web"), nil)
@@ -114,7 +114,7 @@ func TestScenario66APausedSetInjectsNothing(t *testing.T) {
 
 func TestScenario67SelectorsAreReadAsElsewhere(t *testing.T) {
 	g := guard(t)
-	prod, dev := namespace(t, "", labels("env", "prod")), namespace(t, "", labels("env", "dev", "team", "x"))
+	prod, dev := cluster.PodNamespace(t, "", labels("env", "prod")), cluster.PodNamespace(t, "", labels("env", "dev", "team", "x"))
 	expression := func(s *metav1.LabelSelector, key string, operator metav1.LabelSelectorOperator, values ...string) {
 		s.MatchLabels = nil
 		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values})
@@ -156,8 +156,8 @@ func TestScenario67SelectorsAreReadAsElsewhere(t *testing.T) {
 
 func TestScenarios68And75NamespacesThatNothingIsInjectedInto(t *testing.T) {
 	g := guard(t)
-	ns, ours := namespace(t, "", nil), namespace(t, system, nil)
-	control := namespace(t, "", labels("control-plane", "x"))
+	ns, ours := cluster.PodNamespace(t, "", nil), cluster.PodNamespace(t, "flotilla-system", nil)
+	control := cluster.PodNamespace(t, "", labels("control-plane", "x"))
 	g.add("everywhere", func(s *v1beta1.SidecarSetSpec) {
 		s.Selector.MatchLabels = nil
 		s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "nobody", Operator: metav1.LabelSelectorOpDoesNotExist}}
@@ -170,7 +170,7 @@ func TestScenarios68And75NamespacesThatNothingIsInjectedInto(t *testing.T) {
 
 func TestATerminatingSetInjectsNothing(t *testing.T) {
 	g := guard(t)
-	ns := namespace(t, "", nil)
+	ns := cluster.PodNamespace(t, "", nil)
 	set := g.add("going", func(*v1beta1.SidecarSetSpec) {})
 	g.refuses(ns, labels("app", "web"), "going")
 	api := g.sets.AppsV1beta1().SidecarSets()

@@ -29,8 +29,8 @@ func protect(t *testing.T) *protected {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(cluster.Config)
 	require.NoError(t, err)
-	install(t, "delete-protection")
-	p := &protected{t, objects, namespace(t, "", nil)}
+	cluster.InstallPolicy(t, "policies/delete-protection.yaml")
+	p := &protected{t, objects, cluster.PodNamespace(t, "", nil)}
 	probe := p.create("", "v1", "services", "Service", "probe", "Always", map[string]any{"ports": []any{map[string]any{"port": int64(80)}}})
 	harness.Eventually(t, "protection", harness.Patience, func(ctx context.Context) error {
 		err := probe.api.Delete(ctx, "probe", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})

@@ -28,6 +28,7 @@ type lab struct {
 	objects        dynamic.Interface
 	namespace      string
 	health, server string
+	metrics        string
 	process        *localcluster.Process
 }
 
@@ -35,7 +36,8 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	objects, err := dynamic.NewForConfig(cluster.Config)
 	require.NoError(t, err)
-	l := &lab{T: t, objects: objects, namespace: cluster.Namespace(t, "webhook-"), health: harness.FreeAddress(t), server: harness.FreeAddress(t)}
+	l := &lab{T: t, objects: objects, namespace: cluster.PodNamespace(t, "", nil)}
+	l.health, l.server, l.metrics = harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
 	l.convertAt("https://" + l.server + "/convert")
 	cluster.StartController(t, "cert-manager", system, "--propagation-delay=1s")
 	l.serve()
@@ -45,7 +47,8 @@ func newLab(t *testing.T) *lab {
 
 // serve starts the webhook-server.
 func (l *lab) serve() {
-	l.process = cluster.StartController(l, "webhook-server", "", "--bind-address="+l.server, "--health-probe-bind-address="+l.health, "--shutdown-delay=1s")
+	l.process = cluster.StartController(l, "webhook-server", "", "--bind-address="+l.server, "--health-probe-bind-address="+l.health, "--metrics-bind-address="+l.metrics,
+		"--shutdown-delay=1s")
 }
 
 func kinds() []string {
