@@ -49,7 +49,7 @@ func (p *planner) refreshOne(m *member, candidate bool) {
 		return
 	}
 	r := Refresh{Pod: m.Pod, Step: step}
-	if d, ok := p.deletion(m); ok && !p.isInPlaceOnly() {
+	if d, ok := p.replacement(m); ok {
 		r.Instead = &d
 	}
 	p.plan.Refresh = append(p.plan.Refresh, r)
@@ -148,8 +148,9 @@ func (p *planner) ownClaims(m *member, condemned bool) {
 	}
 }
 
-// deletion deletes the Pod or makes it wait for its hook; false if it waits already.
-func (s *Snapshot) deletion(m *member, now time.Time) (Deletion, bool) {
+// deletion deletes the Pod or makes it wait for its hook; false if it waits already. extra may add to the write that makes
+// it wait.
+func (s *Snapshot) deletion(m *member, now time.Time, extra func(*patch.Object)) (Deletion, bool) {
 	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
 	if !lifecycle.Hooked(hook, m.Pod) {
 		return Deletion{Pod: m.Pod}, true
@@ -157,7 +158,7 @@ func (s *Snapshot) deletion(m *member, now time.Time) (Deletion, bool) {
 	if m.state == pub.LifecycleStatePreparingDelete {
 		return Deletion{}, false
 	}
-	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, nil)}, true
+	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, extra)}, true
 }
 
 // withoutOwner is the patch that releases a Pod.

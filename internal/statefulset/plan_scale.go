@@ -119,6 +119,8 @@ func (p *planner) repair(s *slot) {
 	switch {
 	case s.m.specified:
 		p.delete(s.m)
+	case isInfeasible(s.m):
+		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
 	case begun || p.isAbandoned(s.m):
 		p.take(s)

@@ -154,8 +154,20 @@ func (p *planner) replaceInfeasible() {
 		case p.isInPlaceOnly():
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
 		case s.m.state == pub.LifecycleStateUpdating:
-			p.delete(s.m)
+			p.replace(s.m)
 		}
+	}
+}
+
+// isInfeasible says whether the update of the Pod never ends, because its node does not have what it asks for.
+func isInfeasible(m *member) bool {
+	_, infeasible := inplace.IsInfeasible(m.Pod)
+	return infeasible && m.updated && m.state == pub.LifecycleStateUpdating
+}
+
+func (p *planner) replace(m *member) {
+	if d, ok := p.replacement(m); ok && !p.isDeleted(m) {
+		p.plan.Delete = append(p.plan.Delete, d)
 	}
 }
 
@@ -245,8 +257,8 @@ func (p *planner) updateOf(m *member) (Update, bool) {
 	}
 	choice := chooser.Choose(m.Pod)
 	u := Update{Pod: m.Pod, InPlace: choice.InPlace, Patches: choice.Patches}
-	if deletes && !p.isInPlaceOnly() {
-		u.Instead = &d
+	if instead, ok := p.replacement(m); ok {
+		u.Instead = &instead
 	}
 	return u, choice.InPlace != nil || choice.Patches != nil
 }
