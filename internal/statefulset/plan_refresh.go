@@ -80,12 +80,17 @@ func (p *planner) identify(s *slot) {
 	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.Build()})
 }
 
-// restore takes back a deletion that waits for its hook and is not wanted any more.
+// restore takes back a deletion that waits for its hook and is not wanted any more. An update in place that it came into goes
+// on: the Pod says that it is at a revision, and is not before that has ended.
 func (p *planner) restore(s *slot) {
 	if s.m.state != pub.LifecycleStatePreparingDelete || s.m.terminating || p.mustGo(s) {
 		return
 	}
-	o := lifecycle.SetState(patch.New(s.m), pub.LifecycleStateNormal, p.now)
+	state := pub.LifecycleStateNormal
+	if !inplace.IsCompleted(s.m.Pod) {
+		state = pub.LifecycleStateUpdating
+	}
+	o := lifecycle.SetState(patch.New(s.m), state, p.now)
 	if c, ok := lifecycle.Release(s.m.Pod, p.now, lifecycle.PreDeleteKey()); ok {
 		o.IfUnchanged(s.m).Condition(c)
 	}
