@@ -123,7 +123,9 @@ func (p *planner) repair(s *slot) {
 		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
 	case begun || p.isAbandoned(s.m):
-		p.take(s)
+		if !p.isPostponed(s.m) {
+			p.take(s)
+		}
 	}
 }
 

@@ -190,17 +190,22 @@ func (p *planner) work(s *slot) {
 	if !p.isDue(s) {
 		return
 	}
-	if after := p.Postponed[s.m.UID]; after > 0 {
-		p.plan.UpdatePostponed = true
-		p.plan.look(after)
-		return
-	}
-	if p.resizesClaims() && !p.workOnClaims(s) {
+	if p.isPostponed(s.m) || p.resizesClaims() && !p.workOnClaims(s) {
 		return
 	}
 	if p.isOutdated(s.m) {
 		p.take(s)
 	}
+}
+
+// isPostponed says whether the update of a Pod failed not long ago, and sees to it that it is tried again.
+func (p *planner) isPostponed(m *member) bool {
+	after := p.Postponed[m.UID]
+	if after > 0 {
+		p.plan.UpdatePostponed = true
+		p.plan.look(after)
+	}
+	return after > 0
 }
 
 // workOnClaims returns whether the claims of a slot are done with.
@@ -216,6 +221,8 @@ func (p *planner) workOnClaims(s *slot) bool {
 			p.plan.look(claimsAgain)
 			return false
 		}
+		// It counts at once: an obstacle to another claim of the slot does not take that back.
+		p.takeDown(s)
 		p.plan.Resize = append(p.plan.Resize, ClaimPatch{Claim: c.claim, Patch: c.resize(p.Set), Pod: s.m.Pod})
 	}
 	if all(list, comparison.isCompleted) {
