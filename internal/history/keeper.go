@@ -27,6 +27,8 @@ type Owner struct {
 	CollisionCount                  int32
 	// Renewed are annotations that a revision gets when it becomes the newest again; may be nil.
 	Renewed map[string]string
+	// MayAdopt says whether a revision of nobody may be given to the owner, who may be gone or about to go; nil: always.
+	MayAdopt func(ctx context.Context) (bool, error)
 }
 
 // Keeper writes revisions.
@@ -40,7 +42,15 @@ func (k Keeper) Resolve(ctx context.Context, h *History, o Owner) error {
 		return err
 	}
 	found := h.find(data, o.UpdateRevision, o.CurrentRevision)
+	mine := true
+	if found != nil && metav1.GetControllerOfNoCopy(found) == nil && o.MayAdopt != nil {
+		if mine, err = o.MayAdopt(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
+	case !mine:
+		h.use(found)
 	case found == nil:
 		err = k.create(ctx, h, o, data)
 	case found != h.Revisions[len(h.Revisions)-1]:

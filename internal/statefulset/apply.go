@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
@@ -89,15 +90,23 @@ func (a *applying) release(ctx context.Context) error {
 	})
 }
 
+// mayAdopt asks the API server whether the set is to stay: the cached one may have been deleted since. What would be given to
+// a set that goes would go with it.
+func (c *Controller) mayAdopt(ctx context.Context, set *v1beta1.StatefulSet) (bool, error) {
+	if set.DeletionTimestamp != nil {
+		return false, nil
+	}
+	fresh, err := c.env.Flotilla.AppsV1beta1().StatefulSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, fmt.Errorf("reading StatefulSet %s before anything is adopted: %w", set.Name, err)
+	}
+	return fresh.UID == set.UID && fresh.DeletionTimestamp == nil, nil
+}
+
 // adoptAll takes Pods that belong to nobody. One that refuses is left alone for a while, so that the others are kept.
 func (a *applying) adoptAll(ctx context.Context) error {
-	// The cached set may be one that was deleted since.
-	fresh, err := a.env.Flotilla.AppsV1beta1().StatefulSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading StatefulSet %s before Pods are adopted: %w", a.s.Set.Name, err)
-	}
-	if fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
-		return nil
+	if may, err := a.mayAdopt(ctx, a.s.Set); !may {
+		return err
 	}
 	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
 		p := a.plan.Adopt[i]

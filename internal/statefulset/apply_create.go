@@ -2,7 +2,9 @@ package statefulset
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,24 +33,44 @@ func (a *applying) createAll(ctx context.Context) bool {
 		a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, templateErr)
 		return false
 	}
-	_, createErr := kube.SlowStart(len(list), a.parallel, func(i int) error {
-		err := a.create(ctx, list[i], templates[list[i].Revision.Name])
-		if err != nil && !kube.IsPassing(err) && !apierrors.IsAlreadyExists(err) {
-			a.warn(EventFailedCreate, "%v", err)
-		}
-		return err
-	})
-	switch {
-	case createErr == nil:
+	createErr := a.createList(ctx, list, templates)
+	if createErr == nil {
 		a.backoff.Succeeded(a.s.Set.UID, partCreate)
-	case apierrors.IsAlreadyExists(createErr):
-		// Somebody else's Pod holds the name. That it goes is an event.
-		createErr = nil
-	default:
+	} else {
 		a.plan.look(a.putOff(partCreate, createErr))
 	}
 	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, createErr)
 	return err == nil && createErr == nil
+}
+
+// vainStarts is how many times in a row creation is begun anew without any success. What is refused then is not a single
+// Pod, and is not tried for all.
+const vainStarts = 3
+
+// createList goes on after a failure: it may be about that Pod alone.
+func (a *applying) createList(ctx context.Context, list []Creation, templates map[string]*corev1.PodTemplateSpec) error {
+	var errs []error
+	for vain := 0; len(list) > 0 && vain < vainStarts; {
+		var tried atomic.Int64
+		created, err := kube.SlowStart(len(list), a.parallel, func(i int) error {
+			tried.Add(1)
+			err := a.create(ctx, list[i], templates[list[i].Revision.Name])
+			if apierrors.IsAlreadyExists(err) {
+				// Somebody else's Pod holds the name. That it goes is an event.
+				return nil
+			}
+			if err != nil && !kube.IsPassing(err) {
+				a.warn(EventFailedCreate, "%v", err)
+			}
+			return err
+		})
+		errs = append(errs, err)
+		list = list[tried.Load():]
+		if vain++; created > 0 {
+			vain = 0
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // templates are those that the Pods are made from, by the name of the revision.

@@ -110,7 +110,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.StatefulSet) (
 	if err != nil {
 		return 0, err
 	}
-	if err := c.history().Resolve(ctx, &s.History, revisionOwner(set)); err != nil {
+	if err := c.history().Resolve(ctx, &s.History, c.revisionOwner(set)); err != nil {
 		if kube.IsPassing(err) {
 			return 0, kube.Passing(err)
 		}

@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 )
 
 func (f *fixture) revisions() map[string]int64 {
@@ -173,4 +175,34 @@ func TestNoMoreWritesThanNeeded(t *testing.T) {
 	f.Rest()
 	require.Equal(t, [2]int{10, 10}, [2]int{f.Writes["create pods"], f.Writes["delete pods"]})
 	require.Equal(t, 10, f.Writes["patch/status pods"]+f.Writes["patch pods"])
+}
+
+// What the garbage collector has released is to outlive the set.
+func TestASetThatGoesAdoptsNoRevision(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	for _, o := range f.Objects["controllerrevisions"] {
+		c := o.DeepCopyObject().(modelcluster.Object)
+		c.SetOwnerReferences(nil)
+		f.Put("controllerrevisions", c)
+	}
+	f.Edit(func(s *v1beta1.StatefulSet) {
+		s.Finalizers = []string{"orphan"}
+		now := metav1.NewTime(f.Clock.Now())
+		s.DeletionTimestamp = &now
+	})
+	clear(f.Writes)
+	f.Rest()
+	require.Zero(t, f.Writes["patch controllerrevisions"])
+}
+
+func TestAPodWithAPaddedOrdinalStandsInForNone(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel)
+	p := f.Pod(name(1)).DeepCopy()
+	p.Name, p.UID, p.OwnerReferences = "web-01", "stray", nil
+	f.Put("pods", p)
+	f.Remove("pods", namespace+"/web-1")
+	f.Rest()
+	require.Equal(t, []string{"web-0", "web-1"}, f.Names())
 }

@@ -250,3 +250,28 @@ func TestAnEndedPodWaitsForItsHook(t *testing.T) {
 	require.Equal(t, "0 1", f.ordinals())
 	require.Equal(t, corev1.PodRunning, f.Pod(name(1)).Status.Phase)
 }
+
+// The second batch of an update is not lost to a deletion that was not wanted in the end.
+func TestAnUpdateGoesOnAfterADeletionThatWasTakenBack(t *testing.T) {
+	f := newFixture(t)
+	two := func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Spec.Containers = append(s.Spec.Template.Spec.Containers, corev1.Container{
+			Name: "side", Image: "s1", Env: []corev1.EnvVar{{Name: "KRUISE_CONTAINER_PRIORITY", Value: "10"}},
+		})
+	}
+	f.start(2, parallel, inPlace, preDelete, two, unavailable("2"))
+	f.Edit(image("b"), func(s *v1beta1.StatefulSet) { s.Spec.Template.Spec.Containers[1].Image = "s2-unready" })
+	f.Rest()
+	require.Equal(t, pub.LifecycleStateUpdating, f.stateOf(1))
+	f.Edit(replicas(1))
+	f.Rest()
+	require.Equal(t, pub.LifecycleStatePreparingDelete, f.stateOf(1))
+	f.Edit(replicas(2))
+	f.Rest()
+	for i := range 2 {
+		f.EditPod(name(i), func(p *corev1.Pod) { p.Spec.Containers[1].Image = "s2" })
+	}
+	f.Rest()
+	require.Equal(t, "0:b 1:b", f.state())
+	require.Empty(t, f.lifecycle())
+}

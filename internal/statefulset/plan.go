@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
@@ -185,7 +186,16 @@ func (p *planner) deletion(m *member) (Deletion, bool) {
 	if m.terminating {
 		return Deletion{}, false
 	}
-	return p.Snapshot.deletion(m, p.now)
+	return p.Snapshot.deletion(m, p.now, nil)
+}
+
+// replacement deletes a Pod whose update turned out not to be possible in place; false if the Pod is to stay. While it
+// waits for its hook nothing else says that it must go, so it is labelled: or it would be taken back and tried again.
+func (p *planner) replacement(m *member) (Deletion, bool) {
+	if m.terminating || p.isInPlaceOnly() {
+		return Deletion{}, false
+	}
+	return p.Snapshot.deletion(m, p.now, func(o *patch.Object) { o.Label(pub.SpecifiedDeleteKey, "true") })
 }
 
 // isDeleted says whether the plan deletes the Pod already.

@@ -49,7 +49,7 @@ func (p *planner) refreshOne(m *member, candidate bool) {
 		return
 	}
 	r := Refresh{Pod: m.Pod, Step: step}
-	if d, ok := p.deletion(m); ok && !p.isInPlaceOnly() {
+	if d, ok := p.replacement(m); ok {
 		r.Instead = &d
 	}
 	p.plan.Refresh = append(p.plan.Refresh, r)
@@ -80,12 +80,17 @@ func (p *planner) identify(s *slot) {
 	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.Build()})
 }
 
-// restore takes back a deletion that waits for its hook and is not wanted any more.
+// restore takes back a deletion that waits for its hook and is not wanted any more. An update in place that it came into goes
+// on: the Pod says that it is at a revision, and is not before that has ended.
 func (p *planner) restore(s *slot) {
 	if s.m.state != pub.LifecycleStatePreparingDelete || s.m.terminating || p.mustGo(s) {
 		return
 	}
-	o := lifecycle.SetState(patch.New(s.m), pub.LifecycleStateNormal, p.now)
+	state := pub.LifecycleStateNormal
+	if !inplace.IsCompleted(s.m.Pod) {
+		state = pub.LifecycleStateUpdating
+	}
+	o := lifecycle.SetState(patch.New(s.m), state, p.now)
 	if c, ok := lifecycle.Release(s.m.Pod, p.now, lifecycle.PreDeleteKey()); ok {
 		o.IfUnchanged(s.m).Condition(c)
 	}
@@ -148,8 +153,9 @@ func (p *planner) ownClaims(m *member, condemned bool) {
 	}
 }
 
-// deletion deletes the Pod or makes it wait for its hook; false if it waits already.
-func (s *Snapshot) deletion(m *member, now time.Time) (Deletion, bool) {
+// deletion deletes the Pod or makes it wait for its hook; false if it waits already. extra may add to the write that makes
+// it wait.
+func (s *Snapshot) deletion(m *member, now time.Time, extra func(*patch.Object)) (Deletion, bool) {
 	hook := lifecycle.PreDelete(s.Set.Spec.Lifecycle)
 	if !lifecycle.Hooked(hook, m.Pod) {
 		return Deletion{Pod: m.Pod}, true
@@ -157,7 +163,7 @@ func (s *Snapshot) deletion(m *member, now time.Time) (Deletion, bool) {
 	if m.state == pub.LifecycleStatePreparingDelete {
 		return Deletion{}, false
 	}
-	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, nil)}, true
+	return Deletion{Pod: m.Pod, Prepare: inplace.PrepareDelete(m.Pod, hook, now, extra)}, true
 }
 
 // withoutOwner is the patch that releases a Pod.

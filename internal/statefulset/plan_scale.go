@@ -119,9 +119,13 @@ func (p *planner) repair(s *slot) {
 	switch {
 	case s.m.specified:
 		p.delete(s.m)
+	case isInfeasible(s.m):
+		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
 	case begun || p.isAbandoned(s.m):
-		p.take(s)
+		if !p.isPostponed(s.m) {
+			p.take(s)
+		}
 	}
 }
 

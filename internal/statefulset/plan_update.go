@@ -154,8 +154,20 @@ func (p *planner) replaceInfeasible() {
 		case p.isInPlaceOnly():
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
 		case s.m.state == pub.LifecycleStateUpdating:
-			p.delete(s.m)
+			p.replace(s.m)
 		}
+	}
+}
+
+// isInfeasible says whether the update of the Pod never ends, because its node does not have what it asks for.
+func isInfeasible(m *member) bool {
+	_, infeasible := inplace.IsInfeasible(m.Pod)
+	return infeasible && m.updated && m.state == pub.LifecycleStateUpdating
+}
+
+func (p *planner) replace(m *member) {
+	if d, ok := p.replacement(m); ok && !p.isDeleted(m) {
+		p.plan.Delete = append(p.plan.Delete, d)
 	}
 }
 
@@ -178,17 +190,22 @@ func (p *planner) work(s *slot) {
 	if !p.isDue(s) {
 		return
 	}
-	if after := p.Postponed[s.m.UID]; after > 0 {
-		p.plan.UpdatePostponed = true
-		p.plan.look(after)
-		return
-	}
-	if p.resizesClaims() && !p.workOnClaims(s) {
+	if p.isPostponed(s.m) || p.resizesClaims() && !p.workOnClaims(s) {
 		return
 	}
 	if p.isOutdated(s.m) {
 		p.take(s)
 	}
+}
+
+// isPostponed says whether the update of a Pod failed not long ago, and sees to it that it is tried again.
+func (p *planner) isPostponed(m *member) bool {
+	after := p.Postponed[m.UID]
+	if after > 0 {
+		p.plan.UpdatePostponed = true
+		p.plan.look(after)
+	}
+	return after > 0
 }
 
 // workOnClaims returns whether the claims of a slot are done with.
@@ -204,6 +221,8 @@ func (p *planner) workOnClaims(s *slot) bool {
 			p.plan.look(claimsAgain)
 			return false
 		}
+		// It counts at once: an obstacle to another claim of the slot does not take that back.
+		p.takeDown(s)
 		p.plan.Resize = append(p.plan.Resize, ClaimPatch{Claim: c.claim, Patch: c.resize(p.Set), Pod: s.m.Pod})
 	}
 	if all(list, comparison.isCompleted) {
@@ -245,8 +264,8 @@ func (p *planner) updateOf(m *member) (Update, bool) {
 	}
 	choice := chooser.Choose(m.Pod)
 	u := Update{Pod: m.Pod, InPlace: choice.InPlace, Patches: choice.Patches}
-	if deletes && !p.isInPlaceOnly() {
-		u.Instead = &d
+	if instead, ok := p.replacement(m); ok {
+		u.Instead = &instead
 	}
 	return u, choice.InPlace != nil || choice.Patches != nil
 }

@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,14 +27,15 @@ func ownerReference(set *v1beta1.StatefulSet) metav1.OwnerReference {
 	return *metav1.NewControllerRef(set, v1beta1.Kind("StatefulSet"))
 }
 
-// parentAndOrdinal split a Pod's name. ok is false for a name that no set gives.
+// parentAndOrdinal split a Pod's name. ok is false for a name that no set gives, such as one with a padded ordinal: its Pod
+// would stand in for the one of the set.
 func parentAndOrdinal(name string) (parent string, ordinal int32, ok bool) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 0 {
 		return "", 0, false
 	}
 	n, err := strconv.ParseUint(name[i+1:], 10, 31)
-	if err != nil {
+	if err != nil || strconv.FormatUint(n, 10) != name[i+1:] {
 		return "", 0, false
 	}
 	return name[:i], int32(n), true
@@ -117,7 +119,7 @@ func newClaim(set *v1beta1.StatefulSet, template *corev1.PersistentVolumeClaim, 
 }
 
 // revisionOwner is what the history needs to know of the set.
-func revisionOwner(set *v1beta1.StatefulSet) history.Owner {
+func (c *Controller) revisionOwner(set *v1beta1.StatefulSet) history.Owner {
 	return history.Owner{
 		Owner: revision.Owner{
 			Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
@@ -125,5 +127,6 @@ func revisionOwner(set *v1beta1.StatefulSet) history.Owner {
 		},
 		UID: set.UID, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
 		UpdateRevision: set.Status.UpdateRevision, CurrentRevision: set.Status.CurrentRevision,
+		MayAdopt: func(ctx context.Context) (bool, error) { return c.mayAdopt(ctx, set) },
 	}
 }

@@ -484,3 +484,27 @@ func TestScenario79InPlaceOnlyShowsWhatItCannotDo(t *testing.T) {
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.FailedUpdatePod).Status)
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionReady).Status)
 }
+
+// Whoever holds up all others is not tried again and again when its update was refused.
+func TestAnUpdateThatWasRefusedIsPutOffInOrder(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace)
+	f.Edit(image("broken"))
+	f.Rest()
+	f.Refuse("patch", "pods", nil)
+	f.Edit(image("c"))
+	n := 0
+	for range 10 {
+		f.ShowAll()
+		if _, err := f.Sync(); err != nil {
+			n++
+		}
+		f.EditPod(name(2), func(p *corev1.Pod) { p.Annotations["x"] += "y" })
+	}
+	require.Equal(t, 1, n, f.Events)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedUpdatePod).Status)
+	f.Before = nil
+	f.Wait(2 * time.Minute)
+	f.Rest()
+	require.Equal(t, "0:c 1:c 2:c", f.state())
+}

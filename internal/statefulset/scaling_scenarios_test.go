@@ -254,11 +254,35 @@ func TestScenario112AFailureThatIsOverIsNotShown(t *testing.T) {
 	_, err := f.Sync()
 	require.Error(t, err)
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedCreatePod).Status)
-	require.Equal(t, 1, strings.Count(strings.Join(f.Events, "\n"), "Warning FailedCreate"))
+	require.Equal(t, 2, strings.Count(strings.Join(f.Events, "\n"), "Warning FailedCreate"))
 	f.Before = nil
 	f.Wait(time.Minute)
 	f.Rest()
 	c := f.conditionOf(v1beta1.FailedCreatePod)
 	require.Equal(t, corev1.ConditionFalse, c.Status)
 	require.Equal(t, "Succeeded", c.Reason)
+}
+
+func TestAPodThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel)
+	for i := range 3 {
+		f.Remove("pods", namespace+"/"+name(i))
+	}
+	f.Refuse("create", "pods", func(n string) bool { return n != "web-0" })
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	f.Settle()
+	require.Equal(t, "1 2", f.ordinals())
+}
+
+func TestAQuotaIsNotTriedForEveryPod(t *testing.T) {
+	f := newFixture(t)
+	f.create(50, parallel)
+	f.Refuse("create", "pods", nil)
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	require.Equal(t, vainStarts, f.Writes["create pods"])
 }

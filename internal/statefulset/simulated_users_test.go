@@ -17,13 +17,17 @@ func (s *simulation) setUp() edit {
 	ordered, claims, hooks := s.Chance(2), s.Chance(2), s.RandomHooks()
 	policies := []v1beta1.PersistentVolumeClaimRetentionPolicyType{"Retain", "Delete"}
 	whenDeleted, whenScaled := policies[s.Random.IntN(2)], policies[s.Random.IntN(2)]
-	follows := s.Chance(2)
+	follows, batches := s.Chance(2), s.Chance(2)
 	return func(set *v1beta1.StatefulSet) {
 		if !ordered {
 			parallel(set)
 		}
 		set.Spec.Template.Labels["v"] = "0"
 		set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, corev1.Container{Name: "side", Image: "s1"})
+		cpu("2")(set)
+		if batches {
+			set.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "10"}}
+		}
 		set.Spec.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: pub.InPlaceUpdateReady}}
 		if claims {
 			s.class(ptr.To(true))
@@ -41,9 +45,11 @@ func (s *simulation) setUp() edit {
 // randomEdit is one change by a user. The last one leaves a spec that can be fulfilled.
 func (s *simulation) randomEdit(last bool) edit {
 	images := []string{"a", "b", "c", modelcluster.Broken, modelcluster.Crashes}
+	cpus := []string{"2", "3", "4", "200"}
 	if last {
-		images = images[:3]
+		images, cpus = images[:3], cpus[:3]
 	}
+	cpus, resizes := cpus[s.Random.IntN(len(cpus)):], s.Chance(3) || last
 	image, label, side := images[s.Random.IntN(len(images))], fmt.Sprint(s.Random.IntN(3)), fmt.Sprintf("s%d", 1+s.Random.IntN(3))
 	newImage, newLabel, newSide, newStrategy := !s.Chance(3), s.Chance(5), s.Chance(3), s.Chance(2)
 	replicas, scales, reserves, begins := int32(s.Random.IntN(7)), s.Chance(2), s.Chance(3), s.Chance(8)
@@ -60,6 +66,9 @@ func (s *simulation) randomEdit(last bool) edit {
 		template := &set.Spec.Template
 		if now := template.Spec.Containers[0].Image; newImage || last && (now == modelcluster.Broken || now == modelcluster.Crashes) {
 			template.Spec.Containers[0].Image = image
+		}
+		if resizes {
+			cpu(cpus[0])(set)
 		}
 		if newSide {
 			template.Spec.Containers[1].Image = side
@@ -131,7 +140,7 @@ func (s *simulation) interfere() {
 	name := list[s.Random.IntN(len(list))].Name
 	n := 1
 	if s.hostile {
-		n = 8
+		n = 10
 	}
 	kind := s.Random.IntN(n)
 	s.Tellf("interference %d with %s", kind, name)
@@ -154,5 +163,13 @@ func (s *simulation) interfere() {
 		s.EditPod(name, func(p *corev1.Pod) { delete(p.Labels, "statefulset.kubernetes.io/pod-name") })
 	case 7:
 		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
+	case 8:
+		s.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "other" })
+	case 9:
+		for _, p := range s.Pods() {
+			if p.Labels["app"] == "other" {
+				s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+			}
+		}
 	}
 }

@@ -98,8 +98,18 @@ func (s *simulation) Play() {
 		s.check()
 	}
 	s.Faults = false
+	s.comeBack()
 	s.Finish(s.check, s.answerHook)
 	s.checkEnd()
+}
+
+// comeBack gives the set the Pods again that it has lost by their labels: they would hold their names for ever.
+func (s *simulation) comeBack() {
+	for _, p := range s.Pods() {
+		if p.Labels["app"] != "web" {
+			s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
+		}
+	}
 }
 
 // numbers are those of the present spec.
@@ -141,7 +151,7 @@ func describe(set *v1beta1.StatefulSet) string {
 
 // versionOf tells revisions apart: all that schedules change of a template.
 func versionOf(meta *metav1.ObjectMeta, spec *corev1.PodSpec) string {
-	return spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[1].Image
+	return spec.Containers[0].Resources.Limits.Cpu().String() + spec.Containers[0].Image + meta.Labels["v"] + "/" + spec.Containers[1].Image
 }
 
 // keptAvailable are the available Pods of ordinals that all specs want.
@@ -274,7 +284,7 @@ func (s *simulation) checkChange(before, after modelcluster.Object) {
 func (s *simulation) doomed() int {
 	n := 0
 	for _, p := range s.Active() {
-		if image := p.Spec.Containers[0].Image; image == modelcluster.Broken || image == modelcluster.Crashes {
+		if image := p.Spec.Containers[0].Image; image == modelcluster.Broken || image == modelcluster.Crashes || modelcluster.IsInfeasible(p.Spec.Containers[0]) {
 			n++
 		}
 	}

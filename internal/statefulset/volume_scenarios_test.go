@@ -324,3 +324,40 @@ func TestARemovedClaimTemplateChangesNoPod(t *testing.T) {
 	require.Zero(t, f.Writes["delete pods"])
 	require.Len(t, f.Claims(), 4)
 }
+
+func TestAClaimThatGoesHoldsUpNoOtherPod(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, claimTemplate("www", "1Gi"))
+	f.EditClaim("www-web-0", func(c *corev1.PersistentVolumeClaim) {
+		c.Finalizers = []string{"x/y"}
+		now := metav1.NewTime(f.Clock.Now())
+		c.DeletionTimestamp = &now
+	})
+	for i := range 3 {
+		f.Remove("pods", namespace+"/"+name(i))
+	}
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	f.Settle()
+	require.Equal(t, "1 2", f.ordinals())
+}
+
+func TestAnObstacleToOneClaimKeepsTheBudgetOfTheOther(t *testing.T) {
+	f := newFixture(t)
+	f.class(ptr.To(true))
+	slow := func(s *v1beta1.StatefulSet) {
+		s.Spec.VolumeClaimTemplates[1].Spec.StorageClassName = ptr.To("slow")
+	}
+	f.start(4, parallel, claimTemplate("www", "1Gi"), claimTemplate("zzz", "1Gi"), slow, follow)
+	f.Expansion = modelcluster.ExpandNever
+	f.Edit(claimTemplate("www", "2Gi"), claimTemplate("zzz", "2Gi"))
+	f.Pass()
+	n := 0
+	for _, c := range f.Claims() {
+		if strings.HasPrefix(c.Name, "www") && c.Spec.Resources.Requests.Storage().String() == "2Gi" {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}

@@ -1,0 +1,63 @@
+package statefulset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+)
+
+func cpu(q string) edit {
+	return func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(q)}
+		s.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	}
+}
+
+// An update that the node cannot satisfy never ends by itself, so that nobody is to wait for it.
+func TestAPodWhoseNodeHasTooLittleIsReplaced(t *testing.T) {
+	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, parallel} {
+		f := newFixture(t)
+		f.start(2, policy, inPlace, cpu("2"))
+		uid := f.Pod(name(1)).UID
+		f.Edit(cpu("200"))
+		for range 20 {
+			f.Pass()
+			require.GreaterOrEqual(t, len(f.Active()), 1)
+		}
+		require.NotEqual(t, uid, f.Pod(name(1)).UID)
+	}
+}
+
+func TestAPodWhoseNodeHasTooLittleWaitsForItsHook(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, inPlace, cpu("2"), preDelete)
+	uid := f.Pod(name(1)).UID
+	f.Edit(cpu("200"))
+	f.Rest()
+	require.Equal(t, held{name(1): pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	f.release(1)
+	f.Pass()
+	f.Pass()
+	require.NotEqual(t, uid, f.Pod(name(1)).UID)
+}
+
+// A Pod that is refused its resources is not taken back while it waits for its hook, only to be refused again.
+func TestAPodThatIsRefusedItsResourcesWaitsForItsHook(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, inPlace, cpu("2"), preDelete)
+	uid := f.Pod(name(1)).UID
+	f.Edit(cpu("3"))
+	f.Refuse("patch/resize", "pods", nil)
+	f.Rest()
+	require.Equal(t, held{name(1): pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	require.Equal(t, 1, strings.Count(strings.Join(f.Events, "\n"), EventFailedUpdateInPlace))
+	f.release(1)
+	f.Rest()
+	require.NotEqual(t, uid, f.Pod(name(1)).UID)
+}
