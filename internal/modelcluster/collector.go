@@ -35,10 +35,11 @@ func (m *Cluster) collect(resource string, owner types.UID) {
 	}
 }
 
-// recollect does what the garbage collector does with an object that got an owner which is gone already.
+// recollect does what the garbage collector does with an object that got an owner which is gone already. What owns the owners
+// is of kinds that are not in the model.
 func (m *Cluster) recollect(resource, key string) {
 	o := m.Objects[resource][key]
-	if o != nil && slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return m.uids[r.UID] <= 0 }) {
+	if o != nil && resource != m.kind.Resource && slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return m.uids[r.UID] <= 0 }) {
 		m.release(resource, key)
 	}
 }
