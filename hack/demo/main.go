@@ -70,7 +70,7 @@ and when you are done:  make cluster-down
 
 // start replaces a process that an earlier demo left, so that the one just built is shown.
 func start(ctx context.Context, cluster *localcluster.Cluster, component string, args ...string) error {
-	kubeconfig, err := cluster.KubeconfigFor(ctx, component, cluster.Dir)
+	kubeconfig, err := cluster.KubeconfigFor(ctx, component, cluster.Scratch())
 	if err != nil {
 		return err
 	}

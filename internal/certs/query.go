@@ -35,7 +35,7 @@ func (o *Options) Bundle(ctx context.Context, env *app.Env, out io.Writer) error
 	return nil
 }
 
-// Status prints how everything stands. The error says what is amiss: a target without the bundle, or something that is due.
+// Status prints how everything stands. The error says what is amiss; a rotation that is under way is not.
 func (o *Options) Status(ctx context.Context, env *app.Env, out io.Writer) error {
 	r, err := o.glance(env)
 	if err != nil {
@@ -139,21 +139,16 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
 	}
 	line("\nTARGET\tNAME\tSTATE\t")
-	var amiss []error
 	bundle := p.wanted()
 	for i := range p.readings {
 		t := &p.readings[i]
-		state := t.stateOf(bundle)
-		line("%s\t%s\t%s\t", t.Kind, t.Name, state)
-		if t.Managed && state != Published {
-			amiss = append(amiss, fmt.Errorf("%s %s does not hold the bundle", t.Kind, t.Name))
-		}
+		line("%s\t%s\t%s\t", t.Kind, t.Name, t.stateOf(bundle))
 	}
-	if p.CreateSecret || p.Decision.Authorities != nil || p.Decision.Serving != nil {
-		amiss = append(amiss, fmt.Errorf("due now: %s", p.Reason))
+	if p.isDue() {
+		line("\nDUE\t%s\t\t", p.Reason)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
-	return errors.Join(amiss...)
+	return r.amiss(p)
 }

@@ -2,11 +2,14 @@ package certs
 
 import (
 	"bytes"
+	"crypto/rand"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -46,11 +49,64 @@ func TestScenario067_StatusSaysWhetherSomethingIsAmiss(t *testing.T) {
 	require.NotContains(t, text, "PRIVATE")
 	s.wipe(s.crd, "")
 	_, err = s.query(status)
-	require.ErrorContains(t, err, "clonesets does not hold the bundle")
-	s.run(1000)
+	require.ErrorContains(t, err, "clonesets does not trust the serving certificate")
+	s.run(time.Minute)
+	_, err = s.query(status)
+	require.NoError(t, err)
 	delete(s.secrets, simTLS)
 	_, err = s.query(status)
-	require.ErrorContains(t, err, "due now")
+	require.ErrorContains(t, err, "the serving certificate cannot be used")
+}
+
+func TestScenario067_ARotationThatIsUnderWayIsNotAmiss(t *testing.T) {
+	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
+	t.Run("what is due for renewal has some minutes", func(t *testing.T) {
+		s := published(t)
+		due := RenewalOf(s.pair().Pair.Certificate, DefaultOptions().Settings)
+		s.now = due.Add(overdueAfter - time.Second)
+		text, err := s.query(status)
+		require.NoError(t, err)
+		require.Contains(t, text, "due for renewal")
+		s.now = due.Add(overdueAfter)
+		_, err = s.query(status)
+		require.ErrorContains(t, err, "overdue: it is due for renewal")
+	})
+	t.Run("so has what was asked for", func(t *testing.T) {
+		s := published(t)
+		s.now = s.now.Add(time.Hour)
+		s.secrets[simCA].Annotations = map[string]string{AnnotationRenewServingAfter: s.now.Add(-time.Second).UTC().Format(time.RFC3339)}
+		text, err := s.query(status)
+		require.NoError(t, err)
+		require.Contains(t, text, "it was asked for")
+		s.now = s.now.Add(overdueAfter)
+		_, err = s.query(status)
+		require.ErrorContains(t, err, "overdue: it was asked for")
+	})
+	t.Run("and what follows from a promotion", func(t *testing.T) {
+		s := published(t)
+		a := s.authorities()
+		next, err := NewAuthority(rand.Reader, s.now, s.now.Add(DefaultOptions().CAValidity))
+		require.NoError(t, err)
+		a.Previous, a.Current, a.Next, a.SigningSince = []Retired{{a.Current.Certificate, s.now}}, a.Next, next, s.now
+		s.secrets[simCA].Data, err = a.Encode(s.now)
+		require.NoError(t, err)
+		s.secrets[simCA].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fieldManager, Time: &metav1.Time{Time: s.now}}}
+		text, err := s.query(status)
+		require.NoError(t, err)
+		require.Contains(t, text, "pending")
+		s.now = s.now.Add(overdueAfter)
+		_, err = s.query(status)
+		require.ErrorContains(t, err, "clonesets does not hold the bundle")
+	})
+	t.Run("but not what calls fail by", func(t *testing.T) {
+		s := published(t)
+		for _, secret := range s.secrets {
+			secret.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fieldManager, Time: &metav1.Time{Time: s.now}}}
+		}
+		s.secrets[simCA].Data[KeyNextKey] = nil
+		_, err := s.query(status)
+		require.ErrorContains(t, err, "the next authority cannot be used")
+	})
 }
 
 func TestBundlePrintsTheBundle(t *testing.T) {

@@ -16,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 const (
@@ -150,7 +151,7 @@ func (m *Migrator) write(ctx context.Context, pace flowcontrol.RateLimiter, stor
 func isPassing(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return !errors.Is(err, context.Canceled) && (utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err))
+		return !errors.Is(err, context.Canceled) && kube.IsLost(err)
 	}
 	code := status.Status().Code
 	return code == 429 || code >= 500

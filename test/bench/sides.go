@@ -100,11 +100,11 @@ func (b *bench) native(ctx context.Context) (*side, error) {
 	if err := b.nativeAccount(ctx, account); err != nil {
 		return nil, err
 	}
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, account, b.cluster.Dir)
+	kubeconfig, err := b.cluster.KubeconfigFor(ctx, account, b.cluster.Scratch())
 	if err != nil {
 		return nil, err
 	}
-	s.process, err = b.cluster.StartFile(filepath.Join(b.cluster.Dir, "bin", "kube-controller-manager"), b.cluster.Dir,
+	s.process, err = b.cluster.StartFile(filepath.Join(b.cluster.Dir, "bin", "kube-controller-manager"), b.cluster.Scratch(),
 		"--kubeconfig", kubeconfig, "--controllers=deployment-controller,replicaset-controller", "--leader-elect=false",
 		"--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000")
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 		return nil, err
 	}
 	s.user = "cloneset-controller"
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, s.user, b.cluster.Dir)
+	kubeconfig, err := b.cluster.KubeconfigFor(ctx, s.user, b.cluster.Scratch())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.process, err = b.cluster.Start("cloneset-controller", b.cluster.Dir, "--kubeconfig", kubeconfig, "--leader-elect=false",
+	s.process, err = b.cluster.Start("cloneset-controller", b.cluster.Scratch(), "--kubeconfig", kubeconfig, "--leader-elect=false",
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address="+pprof)
 	if err != nil {
 		return nil, err

@@ -40,6 +40,9 @@ type Cluster struct {
 	Flotilla versioned.Interface
 }
 
+// Scratch is a folder for files that go with the cluster.
+func (c *Cluster) Scratch() string { return filepath.Join(c.Dir, "scratch") }
+
 // Root returns the checkout that the working directory is in.
 func Root() string {
 	dir, err := os.Getwd()

@@ -45,9 +45,9 @@ func (l layout) make() error {
 	return nil
 }
 
-// clear removes what a cluster made, and nothing else that lies in the folder.
+// clear removes what a cluster made and what was put into scratch, and nothing else that lies in the folder.
 func (l layout) clear(keepLogs bool) error {
-	own := []string{"kubeconfig", "audit.log", "config", "etcd", state.File}
+	own := []string{"kubeconfig", "audit.log", "config", "etcd", "scratch", state.File}
 	if !keepLogs {
 		own = append(own, "logs")
 	}

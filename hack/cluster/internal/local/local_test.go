@@ -32,6 +32,9 @@ func TestClearRemovesOnlyItsOwnFiles(t *testing.T) {
 	if err := link("/nowhere", l.bin(kubectl)); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.MkdirAll(l.path("scratch", "of", "somebody"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.clear(false); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,98 @@
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// overdueAfter is how long what is due may take: there is a pass every minute, and another leader takes over in less.
+const overdueAfter = 5 * time.Minute
+
+// amiss says what is wrong, and not what is merely under way: what cannot be used, what does not trust the serving
+// certificate, and what has been due for so long that nobody seems to do it.
+func (r *Rotator) amiss(p pass) error {
+	errs := r.unusable(p)
+	served := TheirState{Clocks: p.Clocks}
+	if p.tls != nil {
+		served.Chain = parseWhatCan(p.tls.Data[KeyServingCert])
+	}
+	for i := range p.readings {
+		t := &p.readings[i]
+		switch distrusts := func(b []Certificate) bool { return !slices.ContainsFunc(b, served.vouches) }; {
+		case !t.Managed:
+		case len(served.Chain) > 0 && slices.ContainsFunc(t.Bundles, distrusts):
+			errs = append(errs, fmt.Errorf("%s %s does not trust the serving certificate", t.Kind, t.Name))
+		case slices.Contains(p.Patch, i) && !p.isFreshly(t.object, secretOf(p.ca), secretOf(p.tls)):
+			errs = append(errs, fmt.Errorf("%s %s does not hold the bundle", t.Kind, t.Name))
+		}
+	}
+	if p.isDue() && !p.isFreshly(secretOf(p.ca), secretOf(p.tls)) {
+		overdue, err := r.isOverdue(p)
+		if errs = append(errs, err); overdue {
+			errs = append(errs, fmt.Errorf("overdue: %s", p.Reason))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unusable says what of the Secrets cannot be used.
+func (r *Rotator) unusable(p pass) (errs []error) {
+	if r.options.Mode == ModePublishOnly {
+		if len(p.Bundle) == 0 {
+			errs = append(errs, fmt.Errorf("Secret %s holds no bundle that can be published", r.options.CASecret)) //nolint:staticcheck // It begins with a kind.
+		}
+		return errs
+	}
+	a, s := p.Observed.Authorities, p.Observed.Serving
+	if !a.Current.isUsable(p.judged()) {
+		errs = append(errs, errors.New("the authority that signs cannot be used"))
+	}
+	if !a.Next.isUsable(p.judged()) {
+		errs = append(errs, errors.New("the next authority cannot be used"))
+	}
+	if s.Pair == nil || !s.Pair.NotAfter.After(p.judged()) {
+		errs = append(errs, errors.New("the serving certificate cannot be used"))
+	}
+	return errs
+}
+
+// isDue says whether a Secret is to be written now.
+func (p *pass) isDue() bool {
+	return p.CreateSecret || p.Decision.Authorities != nil || p.Decision.Serving != nil
+}
+
+// isOverdue says whether something would be due even if it were earlier.
+func (r *Rotator) isOverdue(p pass) (bool, error) {
+	before := p.Clocks
+	before.Now, before.Local = before.Now.Add(-overdueAfter), before.Local.Add(-overdueAfter)
+	then, err := r.plan(p.ca, p.tls, p.readings, before)
+	return err == nil && then.isDue(), err
+}
+
+// isFreshly says whether one of the objects was written so lately that what follows from it may still be under way.
+func (p *pass) isFreshly(objects ...metav1.Object) bool {
+	for _, o := range objects {
+		if o == nil {
+			continue
+		}
+		for _, m := range o.GetManagedFields() {
+			if m.Time != nil && m.Time.Add(overdueAfter).After(p.Now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// secretOf is nil for none.
+func secretOf(s *corev1.Secret) metav1.Object {
+	if s == nil {
+		return nil
+	}
+	return s
+}
