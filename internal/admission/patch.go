@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// operation is one of a JSON patch.
-type operation struct {
+// Operation is one of a JSON patch.
+type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
@@ -69,8 +69,8 @@ func sortedNames(m map[string]any) []string {
 // assign carries the assignments out on a tree, and returns the patch that does the same. Only the parents that are missing
 // are made. A path that the tree has no place for is left out: what is there is of another shape, which the schema will
 // say.
-func assign(tree map[string]any, list []assignment) []operation {
-	var ops []operation
+func assign(tree map[string]any, list []assignment) []Operation {
+	var ops []Operation
 	for _, a := range list {
 		if op, ok := assignOne(tree, a); ok {
 			ops = append(ops, op)
@@ -79,7 +79,7 @@ func assign(tree map[string]any, list []assignment) []operation {
 	return ops
 }
 
-func assignOne(tree map[string]any, a assignment) (operation, bool) {
+func assignOne(tree map[string]any, a assignment) (Operation, bool) {
 	var here any = tree
 	for i, step := range a.path {
 		last := i == len(a.path)-1
@@ -87,7 +87,7 @@ func assignOne(tree map[string]any, a assignment) (operation, bool) {
 		case map[string]any:
 			name, ok := step.(string)
 			if !ok {
-				return operation{}, false
+				return Operation{}, false
 			}
 			next, there := at[name]
 			if there && next != nil && !last {
@@ -96,9 +96,9 @@ func assignOne(tree map[string]any, a assignment) (operation, bool) {
 			}
 			value, ok := nested(a.path[i+1:], a.value)
 			if !ok {
-				return operation{}, false
+				return Operation{}, false
 			}
-			op := operation{"add", pointer(a.path[:i+1]), value}
+			op := Operation{"add", pointer(a.path[:i+1]), value}
 			if there {
 				op.Op = "replace"
 			}
@@ -108,18 +108,18 @@ func assignOne(tree map[string]any, a assignment) (operation, bool) {
 		case []any:
 			index, ok := step.(int)
 			if !ok || index >= len(at) {
-				return operation{}, false
+				return Operation{}, false
 			}
 			if last {
 				at[index] = a.value
-				return operation{"replace", pointer(a.path), a.value}, true
+				return Operation{"replace", pointer(a.path), a.value}, true
 			}
 			here = at[index]
 		default:
-			return operation{}, false
+			return Operation{}, false
 		}
 	}
-	return operation{}, false
+	return Operation{}, false
 }
 
 // nested is the value with the parents that it needs. Lists cannot be made up.

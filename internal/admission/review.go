@@ -3,13 +3,13 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
@@ -40,9 +40,6 @@ type Kind struct {
 	Ready func() error
 }
 
-// errNotReady: nothing was decided, because something that decisions need is not there yet.
-var errNotReady = errors.New("not ready")
-
 // Request is what a kind may want to know beside the objects.
 type Request struct {
 	Namespace, Name string
@@ -52,61 +49,32 @@ type Request struct {
 
 // reviewed is a request with its objects.
 type reviewed struct {
-	*admissionv1.AdmissionRequest
+	*Asked
 	alpha       bool
 	object, old conversion.Tree // as they came
 	beta, was   conversion.Tree // in v1beta1
 }
 
 // handler answers reviews of one path.
-func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) func(context.Context, []byte) ([]byte, int, error) {
-	return func(ctx context.Context, body []byte) ([]byte, int, error) {
-		var review admissionv1.AdmissionReview
-		if err := json.Unmarshal(body, &review); err != nil {
-			return nil, http.StatusBadRequest, fmt.Errorf("decoding the review: %w", err)
-		}
-		r := review.Request
-		switch {
-		case review.Kind != "AdmissionReview":
-			return nil, http.StatusBadRequest, fmt.Errorf("kind is %q: must be AdmissionReview", review.Kind)
-		case r == nil:
-			return nil, http.StatusBadRequest, errors.New("request is missing")
-		case r.UID == "":
-			return nil, http.StatusBadRequest, errors.New("request.uid is missing")
-		case r.Resource.Group != conversion.Group || r.Resource.Resource != k.Resource:
-			return nil, http.StatusBadRequest, fmt.Errorf("resource is %s.%s: this path is for %s.%s", r.Resource.Resource, r.Resource.Group, k.Resource, conversion.Group)
-		}
-		response := &admissionv1.AdmissionResponse{Allowed: true}
-		if r.SubResource == "" && (r.Operation == admissionv1.Create || r.Operation == admissionv1.Update) {
-			in, err := decode(r)
-			if err != nil {
-				return nil, http.StatusBadRequest, err
-			}
-			response, err = decide(ctx, in)
-			switch {
-			case errors.Is(err, errNotReady):
-				return nil, http.StatusServiceUnavailable, err
-			case err != nil:
-				return nil, http.StatusInternalServerError, err
-			}
-		}
-		response.UID = r.UID
-		answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) Handle {
+	resource := schema.GroupResource{Group: conversion.Group, Resource: k.Resource}
+	return Reviews(resource, []admissionv1.Operation{admissionv1.Create, admissionv1.Update}, func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error) {
+		in, err := decode(r)
 		if err != nil {
-			return nil, http.StatusInternalServerError, fmt.Errorf("encoding the answer: %w", err)
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
-		return answer, http.StatusOK, nil
-	}
+		return decide(ctx, in)
+	})
 }
 
-func decode(r *admissionv1.AdmissionRequest) (*reviewed, error) {
-	out := &reviewed{AdmissionRequest: r}
+func decode(r *Asked) (*reviewed, error) {
+	out := &reviewed{Asked: r}
 	var err error
-	if out.object, err = conversion.Decode(r.Object.Raw); err != nil {
+	if out.object, err = conversion.Decode(r.Object); err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	if r.Operation == admissionv1.Update {
-		if out.old, err = conversion.Decode(r.OldObject.Raw); err != nil {
+		if out.old, err = conversion.Decode(r.OldObject); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
@@ -128,7 +96,7 @@ func decode(r *admissionv1.AdmissionRequest) (*reviewed, error) {
 }
 
 // Mutate answers reviews with the kind's defaults, as a patch of nothing else.
-func (k Kind) Mutate() func(context.Context, []byte) ([]byte, int, error) {
+func (k Kind) Mutate() Handle {
 	return handler(k, func(_ context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
 		before, after, err := k.Default(r.was, r.beta)
 		if err != nil {
@@ -136,21 +104,29 @@ func (k Kind) Mutate() func(context.Context, []byte) ([]byte, int, error) {
 			return &admissionv1.AdmissionResponse{Allowed: true}, nil //nolint:nilerr // The error is the schema's to report.
 		}
 		ops, err := r.patch(assignments(before, after, nil))
-		if err != nil || len(ops) == 0 {
-			return &admissionv1.AdmissionResponse{Allowed: true}, err
-		}
-		raw, err := json.Marshal(ops)
 		if err != nil {
-			return nil, fmt.Errorf("encoding the patch: %w", err)
+			return nil, err
 		}
-		kind := admissionv1.PatchTypeJSONPatch
-		return &admissionv1.AdmissionResponse{Allowed: true, Patch: raw, PatchType: &kind}, nil
+		return Patched(ops...)
 	})
 }
 
+// Patched allows a request, with changes if there are any.
+func Patched(ops ...Operation) (*admissionv1.AdmissionResponse, error) {
+	if len(ops) == 0 {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	return &admissionv1.AdmissionResponse{Allowed: true, Patch: raw, PatchType: &kind}, nil
+}
+
 // patch is that of the object as it came.
-func (r *reviewed) patch(list []assignment) ([]operation, error) {
-	came, err := conversion.Decode(r.Object.Raw)
+func (r *reviewed) patch(list []assignment) ([]Operation, error) {
+	came, err := conversion.Decode(r.Object)
 	if err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
@@ -178,11 +154,11 @@ func (r *reviewed) patch(list []assignment) ([]operation, error) {
 }
 
 // Check answers reviews with the kind's rules.
-func (k Kind) Check() func(context.Context, []byte) ([]byte, int, error) {
+func (k Kind) Check() Handle {
 	return handler(k, func(ctx context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
 		if k.Ready != nil {
 			if err := k.Ready(); err != nil {
-				return nil, fmt.Errorf("%w: %w", errNotReady, err)
+				return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
 			}
 		}
 		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})

@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
+)
+
+// Asked is a request as far as anybody looks at it.
+type Asked struct {
+	UID types.UID
+	// Resource is what the object is one of.
+	Resource        schema.GroupVersionResource
+	SubResource     string
+	Operation       admissionv1.Operation
+	Namespace, Name string
+	// Object and OldObject are as they came; nil: there is none. They are parts of the review's body.
+	Object, OldObject []byte
+}
+
+// Handle answers the review in a body, with an HTTP code. An error means that nothing was decided.
+type Handle = func(ctx context.Context, body []byte) (answer []byte, code int, err error)
+
+// Decide answers a request. An error that is ErrMalformed or ErrNotReady says what the code is; any other is our own fault.
+type Decide func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error)
+
+var (
+	// ErrMalformed means that the request is not one that can be understood.
+	ErrMalformed = errors.New("malformed")
+	// ErrNotReady means that nothing was decided, because something that decisions need is not there.
+	ErrNotReady = errors.New("not ready")
+)
+
+// Reviews answers those of one resource. Other operations than these, and subresources, are allowed.
+func Reviews(resource schema.GroupResource, operations []admissionv1.Operation, decide Decide) Handle {
+	return func(ctx context.Context, body []byte) ([]byte, int, error) {
+		form, r, err := decodeReview(body)
+		if err == nil && r.Resource.GroupResource() != resource {
+			err = fmt.Errorf("resource is %s: this path is for %s", r.Resource.GroupResource(), resource)
+		}
+		if err != nil {
+			return nil, http.StatusBadRequest, err
+		}
+		var response *admissionv1.AdmissionResponse
+		if r.SubResource == "" && slices.Contains(operations, r.Operation) {
+			response, err = decide(ctx, r)
+		} else {
+			response, err = Patched()
+		}
+		switch {
+		case errors.Is(err, ErrMalformed):
+			return nil, http.StatusBadRequest, err
+		case errors.Is(err, ErrNotReady):
+			return nil, http.StatusServiceUnavailable, err
+		case err != nil:
+			return nil, http.StatusInternalServerError, err
+		}
+		response.UID = r.UID
+		answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: form, Response: response})
+		if err != nil {
+			return nil, http.StatusInternalServerError, fmt.Errorf("encoding the answer: %w", err)
+		}
+		return answer, http.StatusOK, nil
+	}
+}
+
+// decodeReview returns the form of the review, which is that of the answer, and what is asked.
+func decodeReview(body []byte) (form metav1.TypeMeta, r *Asked, err error) {
+	if !json.Valid(body) {
+		var into json.RawMessage
+		return form, nil, fmt.Errorf("decoding the review: %w", json.Unmarshal(body, &into))
+	}
+	var request []byte
+	var d rawjson.Reader
+	for name, value := range rawjson.Members(body) {
+		switch string(name) {
+		case "apiVersion":
+			form.APIVersion = d.Text(value, "apiVersion")
+		case "kind":
+			form.Kind = d.Text(value, "kind")
+		case "request":
+			request = value
+		}
+	}
+	switch {
+	case d.Err != nil:
+		return form, nil, d.Err
+	case form.Kind != "AdmissionReview":
+		return form, nil, fmt.Errorf("kind is %q: must be AdmissionReview", form.Kind)
+	case rawjson.IsNull(request):
+		return form, nil, errors.New("request is missing")
+	}
+	r = readRequest(&d, request)
+	if d.Err == nil && r.UID == "" {
+		d.Err = errors.New("request.uid is missing")
+	}
+	return form, r, d.Err
+}
+
+func readRequest(d *rawjson.Reader, text []byte) *Asked {
+	r := &Asked{}
+	for name, value := range rawjson.Members(text) {
+		switch string(name) {
+		case "uid":
+			r.UID = types.UID(d.Text(value, "request.uid"))
+		case "resource":
+			for member, value := range rawjson.Members(value) {
+				switch string(member) {
+				case "group":
+					r.Resource.Group = d.Text(value, "request.resource.group")
+				case "version":
+					r.Resource.Version = d.Text(value, "request.resource.version")
+				case "resource":
+					r.Resource.Resource = d.Text(value, "request.resource.resource")
+				}
+			}
+		case "subResource":
+			r.SubResource = d.Text(value, "request.subResource")
+		case "operation":
+			r.Operation = admissionv1.Operation(d.Text(value, "request.operation"))
+		case "namespace":
+			r.Namespace = d.Text(value, "request.namespace")
+		case "name":
+			r.Name = d.Text(value, "request.name")
+		case "object":
+			r.Object = present(value)
+		case "oldObject":
+			r.OldObject = present(value)
+		}
+	}
+	return r
+}
+
+func present(value []byte) []byte {
+	if rawjson.IsNull(value) {
+		return nil
+	}
+	return value
+}
