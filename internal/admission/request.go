@@ -76,9 +76,8 @@ func Reviews(resource schema.GroupResource, operations []admissionv1.Operation, 
 
 // decodeReview returns the form of the review, which is that of the answer, and what is asked.
 func decodeReview(body []byte) (form metav1.TypeMeta, r *Asked, err error) {
-	if !json.Valid(body) {
-		var into json.RawMessage
-		return form, nil, fmt.Errorf("decoding the review: %w", json.Unmarshal(body, &into))
+	if err := rawjson.Valid(body); err != nil {
+		return form, nil, fmt.Errorf("decoding the review: %w", err)
 	}
 	var request []byte
 	var d rawjson.Reader

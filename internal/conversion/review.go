@@ -10,9 +10,9 @@ import (
 	"net/http"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	mapping "github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 const (
@@ -21,24 +21,61 @@ const (
 	maxMessage = 1024
 )
 
-// review is a ConversionReview with its objects left as they came.
+// review is a ConversionReview with its objects left as they came: part of the body, and as many as it takes.
 type review struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Request    *request  `json:"request,omitempty"`
-	Response   *response `json:"response,omitempty"`
+	apiVersion, kind, uid, desired string
+	// asks: there is a request.
+	asks bool
+	// objects is a list, if it is anything.
+	objects []byte
 }
 
-type request struct {
-	UID               types.UID         `json:"uid"`
-	DesiredAPIVersion string            `json:"desiredAPIVersion"`
-	Objects           []json.RawMessage `json:"objects"`
+// read takes a review apart. Members that it does not know are passed over.
+func read(body []byte) (review, error) {
+	var r review
+	if err := rawjson.Valid(body); err != nil {
+		return r, err
+	}
+	var d rawjson.Reader
+	for name, value := range rawjson.Members(body) {
+		switch string(name) {
+		case "apiVersion":
+			r.apiVersion = d.Text(value, "apiVersion")
+		case "kind":
+			r.kind = d.Text(value, "kind")
+		case "request":
+			r.asks = !rawjson.IsNull(value)
+			r.readRequest(&d, value)
+		}
+	}
+	return r, d.Err
+}
+
+func (r *review) readRequest(d *rawjson.Reader, request []byte) {
+	for name, value := range rawjson.Members(request) {
+		switch string(name) {
+		case "uid":
+			r.uid = d.Text(value, "request.uid")
+		case "desiredAPIVersion":
+			r.desired = d.Text(value, "request.desiredAPIVersion")
+		case "objects":
+			r.objects = value
+		}
+	}
+}
+
+// answer is a ConversionReview that was answered.
+type answer struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Response   response `json:"response"`
 }
 
 type response struct {
-	UID              types.UID         `json:"uid"`
+	UID    string `json:"uid"`
+	Result result `json:"result"`
+	// ConvertedObjects is the last member; see frame.
 	ConvertedObjects []json.RawMessage `json:"convertedObjects"`
-	Result           result            `json:"result"`
 }
 
 type result struct {
@@ -52,88 +89,102 @@ type Observer func(kind, from, to, result string)
 // Handle answers one review. The code is 200 also for a review that fails: the protocol has its own way to say so. Other
 // codes mean that it was no review.
 func Handle(body []byte, observe Observer) ([]byte, int, error) {
-	var in review
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&in); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("decoding the review: %w", err)
-	}
+	in, err := read(body)
 	switch {
-	case in.Kind != reviewKind:
-		return nil, http.StatusBadRequest, fmt.Errorf("kind is %q: must be %s", in.Kind, reviewKind)
-	case in.APIVersion != apiextensionsv1.SchemeGroupVersion.String() && in.APIVersion != apiextensionsv1.GroupName+"/v1beta1":
-		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion is %q: must be %s", in.APIVersion, apiextensionsv1.SchemeGroupVersion)
-	case in.Request == nil:
+	case err != nil:
+		return nil, http.StatusBadRequest, fmt.Errorf("decoding the review: %w", err)
+	case in.kind != reviewKind:
+		return nil, http.StatusBadRequest, fmt.Errorf("kind is %q: must be %s", in.kind, reviewKind)
+	case in.apiVersion != apiextensionsv1.SchemeGroupVersion.String() && in.apiVersion != apiextensionsv1.GroupName+"/v1beta1":
+		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion is %q: must be %s", in.apiVersion, apiextensionsv1.SchemeGroupVersion)
+	case !in.asks:
 		return nil, http.StatusBadRequest, errors.New("request is missing")
-	case in.Request.UID == "":
+	case in.uid == "":
 		return nil, http.StatusBadRequest, errors.New("request.uid is missing")
+	case !rawjson.IsNull(in.objects) && in.objects[0] != '[':
+		return nil, http.StatusBadRequest, errors.New("request.objects is something else: must be a list")
 	}
-	out := review{APIVersion: in.APIVersion, Kind: in.Kind, Response: &response{
-		UID: in.Request.UID, ConvertedObjects: []json.RawMessage{}, Result: result{Status: "Success"},
-	}}
-	for _, object := range in.Request.Objects {
-		converted, err := convert(object, in.Request.DesiredAPIVersion, observe)
-		if err != nil {
-			// The protocol has no result for each object.
-			out.Response.ConvertedObjects = []json.RawMessage{}
-			out.Response.Result = result{Status: "Failure", Message: limit(err.Error())}
-			break
-		}
-		out.Response.ConvertedObjects = append(out.Response.ConvertedObjects, converted)
-	}
-	raw, err := encode(out)
+	before, after, err := in.frame(result{Status: "Success"})
 	if err != nil {
 		return nil, http.StatusInternalServerError, err
 	}
-	return raw, http.StatusOK, nil
+	var out bytes.Buffer
+	// Most objects grow a little, by a carrier.
+	out.Grow(len(before) + len(in.objects)*9/8 + growth + len(after))
+	out.Write(before)
+	if err := in.convert(&out, observe); err != nil {
+		// The protocol has no result for each object.
+		before, after, err = in.frame(result{Status: "Failure", Message: limit(err.Error())})
+		if err != nil {
+			return nil, http.StatusInternalServerError, err
+		}
+		return append(before, after...), http.StatusOK, nil
+	}
+	out.Write(after)
+	return out.Bytes(), http.StatusOK, nil
 }
 
-// encode leaves text as it is: objects must not change by the way.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("encoding the answer: %w", err)
+// growth is by how many bytes a single object grows at most, as a rule.
+const growth = 512
+
+// convert appends the objects in the desired version, until there is an error.
+func (r review) convert(out *bytes.Buffer, observe Observer) error {
+	start := out.Len()
+	for object := range rawjson.Elements(r.objects) {
+		if out.Len() > start {
+			out.WriteByte(',')
+		}
+		if err := convert(out, object, r.desired, observe); err != nil {
+			return err
+		}
 	}
-	return b.Bytes(), nil
+	return nil
+}
+
+// frame is what stands before and after the objects of an answer. They are put in as they are: they must not change by the way.
+func (r review) frame(outcome result) (before, after []byte, err error) {
+	const end = "]}}"
+	raw, err := json.Marshal(answer{APIVersion: r.apiVersion, Kind: r.kind, Response: response{UID: r.uid, Result: outcome, ConvertedObjects: []json.RawMessage{}}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the answer: %w", err)
+	}
+	return bytes.TrimSuffix(raw, []byte(end)), []byte(end), nil
 }
 
 // named is what an object calls itself.
-type named struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"metadata"`
+type named struct{ apiVersion, kind, namespace, name string }
+
+// nameOf reads the names of an object. Whatever is wrong there or elsewhere is no reason to fail: it is a text without names.
+func nameOf(object []byte) named {
+	var n named
+	var d rawjson.Reader
+	for name, value := range rawjson.Members(object) {
+		switch string(name) {
+		case "apiVersion":
+			n.apiVersion = d.Text(value, "")
+		case "kind":
+			n.kind = d.Text(value, "")
+		case "metadata":
+			n.namespace, n.name = d.Text(rawjson.Member(value, "namespace"), ""), d.Text(rawjson.Member(value, "name"), "")
+		}
+	}
+	return n
 }
 
-func convert(object json.RawMessage, desired string, observe Observer) (json.RawMessage, error) {
-	var n named
-	// Whatever is wrong below the names is no reason to fail.
-	_ = json.Unmarshal(object, &n)
-	fail := func(err error) (json.RawMessage, error) {
-		observe(n.Kind, n.APIVersion, desired, "failed")
-		return nil, fmt.Errorf("%s %s/%s from %q to %q: %w", n.Kind, n.Metadata.Namespace, n.Metadata.Name, n.APIVersion, desired, err)
+// convert appends an object in the desired version.
+func convert(out *bytes.Buffer, object []byte, desired string, observe Observer) error {
+	n := nameOf(object)
+	err := mapping.ConvertText(out, object, desired)
+	switch {
+	case err != nil:
+		observe(n.kind, n.apiVersion, desired, "failed")
+		return fmt.Errorf("%s %s/%s from %q to %q: %w", n.kind, n.namespace, n.name, n.apiVersion, desired, err)
+	case n.apiVersion == desired:
+		observe(n.kind, n.apiVersion, desired, "unchanged")
+	default:
+		observe(n.kind, n.apiVersion, desired, "converted")
 	}
-	tree, err := mapping.Decode(object)
-	if err != nil {
-		return fail(err)
-	}
-	converted, err := mapping.Convert(tree, desired)
-	if err != nil {
-		return fail(err)
-	}
-	if n.APIVersion == desired {
-		observe(n.Kind, n.APIVersion, desired, "unchanged")
-		return object, nil
-	}
-	raw, err := mapping.Encode(converted)
-	if err != nil {
-		return fail(err)
-	}
-	observe(n.Kind, n.APIVersion, desired, "converted")
-	return raw, nil
+	return nil
 }
 
 func limit(message string) string {

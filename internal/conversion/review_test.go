@@ -11,13 +11,13 @@ import (
 
 func ignore(string, string, string, string) {}
 
-func ask(t *testing.T, version, desired string, objects ...string) (review, string) {
+func ask(t *testing.T, version, desired string, objects ...string) (answer, string) {
 	t.Helper()
 	body := `{"apiVersion":"` + version + `","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"` + desired + `","objects":[` + strings.Join(objects, ",") + `]}}`
 	raw, code, err := Handle([]byte(body), ignore)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, code)
-	var out review
+	var out answer
 	require.NoError(t, json.Unmarshal(raw, &out))
 	require.EqualValues(t, "u1", out.Response.UID)
 	require.NotContains(t, string(raw), `"request"`)
@@ -48,7 +48,7 @@ func TestScenarios19To24TheProtocol(t *testing.T) {
 	for i, name := range []string{`"a"`, `"b"`, `"c"`} {
 		require.Contains(t, string(out.Response.ConvertedObjects[i]), name)
 	}
-	require.Contains(t, raw, `"x":1.50`, "what is in the desired version already is left as it is")
+	require.Contains(t, raw, same, "what is in the desired version already is left as it is, to the byte")
 
 	out, _ = ask(t, v1, beta)
 	require.Equal(t, "Success", out.Response.Result.Status)
@@ -62,11 +62,15 @@ func TestScenarios19To24TheProtocol(t *testing.T) {
 	require.Contains(t, out.Response.Result.Message, "v9")
 
 	for name, body := range map[string]string{
-		"no uid":       `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"desiredAPIVersion":"` + beta + `","objects":[]}}`,
-		"no request":   `{"apiVersion":"` + v1 + `","kind":"ConversionReview"}`,
-		"another kind": `{"apiVersion":"` + v1 + `","kind":"AdmissionReview","request":{"uid":"u"}}`,
-		"no JSON":      `{`,
-		"a list":       `[]`,
+		"no uid":                   `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"desiredAPIVersion":"` + beta + `","objects":[]}}`,
+		"no request":               `{"apiVersion":"` + v1 + `","kind":"ConversionReview"}`,
+		"another kind":             `{"apiVersion":"` + v1 + `","kind":"AdmissionReview","request":{"uid":"u"}}`,
+		"no JSON":                  `{`,
+		"a list":                   `[]`,
+		"more than one":            `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","objects":[]}}{}`,
+		"a uid of no text":         `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":5}}`,
+		"objects that are no list": `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","objects":{}}}`,
+		"a request of no object":   `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":[]}`,
 	} {
 		_, code, err := Handle([]byte(body), ignore)
 		require.Error(t, err, name)
@@ -85,9 +89,12 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"` + beta + `","objects":[` + alphaSet + `]}}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, code, err := Handle(body, ignore)
-		if code >= http.StatusInternalServerError {
+		answer, code, err := Handle(body, ignore)
+		switch {
+		case code >= http.StatusInternalServerError:
 			t.Fatalf("%d: %v", code, err)
+		case code == http.StatusOK && !json.Valid(answer):
+			t.Fatalf("the answer is not valid: %q", answer)
 		}
 	})
 }

@@ -11,6 +11,16 @@ import (
 	"iter"
 )
 
+// Valid refuses what is not exactly one JSON text, and says where it goes wrong.
+func Valid(text []byte) error {
+	if json.Valid(text) {
+		return nil
+	}
+	// Only now is it worth to find out why.
+	var into json.RawMessage
+	return json.Unmarshal(text, &into) //nolint:wrapcheck // The caller says what was read.
+}
+
 // Members are the names of an object, decoded, with the values as they are written, in that order; none, if the text is of
 // something else.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {

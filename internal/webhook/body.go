@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -18,10 +17,8 @@ const (
 // checkBody refuses bodies that no honest client sends: nested too deep, or with a member twice, which readers understand
 // differently.
 func checkBody(body []byte) error {
-	if !json.Valid(body) {
-		// Only now is it worth to find out why.
-		var into json.RawMessage
-		return fmt.Errorf("reading the body: %w", json.Unmarshal(body, &into))
+	if err := rawjson.Valid(body); err != nil {
+		return fmt.Errorf("reading the body: %w", err)
 	}
 	// Most bodies need no more than these.
 	var levels [32]level

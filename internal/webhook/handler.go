@@ -1,10 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"runtime/debug"
@@ -115,8 +115,11 @@ func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (
 		return nil, nil, http.StatusTooManyRequests, "busy", errors.New("too much is being worked on; repeat the request")
 	}
 	g.metrics.inFlight.Set(float64(g.inFlight.Load()))
-	release = func() { g.inFlight.Add(-size) }
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	release = func() { g.metrics.inFlight.Set(float64(g.inFlight.Add(-size))) }
+	var b bytes.Buffer
+	// What the budget has been charged with may be set aside at once; one read more is needed to see the end.
+	b.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	_, err = b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -126,7 +129,7 @@ func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (
 		release()
 		return nil, nil, http.StatusBadRequest, "malformed", fmt.Errorf("reading the body: %w", err)
 	}
-	return body, release, 0, "", nil
+	return b.Bytes(), release, 0, "", nil
 }
 
 // patience is the smaller of our own and the caller's, less the time that the answer takes.

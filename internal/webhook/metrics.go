@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flotilla_webhook_serving_cert_" + name + "_timestamp_seconds", Help: help}, []string{"serial"})
 	}
 	times := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flotilla_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 3, 10)}, labels)
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flotilla_" + name, Help: help, Buckets: durations()}, labels)
 	}
 	m := &metrics{
 		requests:     counters("webhook_requests_total", "Requests by path and HTTP code.", "path", "code"),
@@ -43,6 +43,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	r.MustRegister(m.requests, m.rejected, m.reloads, m.handshakes, m.converted, m.templates, m.pods, m.duration, m.templateTime, m.inFlight, m.busy, m.notBefore, m.notAfter)
 	return m
+}
+
+// durations are the bounds of what is timed, in seconds; what is promised of conversion and admission is among them.
+func durations() []float64 {
+	return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 }
 
 // serving tells of the pair in use.

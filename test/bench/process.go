@@ -32,13 +32,16 @@ func cpu(pid int) (time.Duration, error) {
 }
 
 // peakMemory is the most memory a process has had since forgetPeak, in bytes.
-func peakMemory(pid int) (int64, error) {
+func peakMemory(pid int) (int64, error) { return memoryOf(pid, "VmHWM:") }
+
+// memoryOf reads a line of the process's status, in bytes.
+func memoryOf(pid int, field string) (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("reading the process's memory: %w", err)
 	}
 	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if rest, ok := strings.CutPrefix(line, field); ok {
 			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("reading the process's memory: %w", err)
@@ -46,7 +49,7 @@ func peakMemory(pid int) (int64, error) {
 			return kib << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("process %d has no VmHWM", pid)
+	return 0, fmt.Errorf("process %d has no %s", pid, field)
 }
 
 // forgetPeak starts a new measurement of the peak.

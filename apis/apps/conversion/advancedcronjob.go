@@ -2,6 +2,10 @@ package conversion
 
 const imageListPullJobTemplate = "imageListPullJobTemplate"
 
+func advancedCronJobSpec() reach {
+	return reach{{"template", whole(imageListPullJobTemplate)}}
+}
+
 func advancedCronJobUp(obj, carried Tree) Tree {
 	template := child(carried, "spec", "template")
 	if template == nil && child(obj, "spec", "template") == nil {

@@ -13,6 +13,9 @@ const (
 	reCreateType      = "ReCreate"
 )
 
+// cloneSetSpec is also what is looked at in the CloneSet template of a UnitedDeployment.
+func cloneSetSpec() reach { return whole("scaleStrategy", "updateStrategy") }
+
 // flatMembers are directly under updateStrategy in v1alpha1 and under updateStrategy.rollingUpdate in v1beta1.
 func flatMembers() []string {
 	return []string{

@@ -17,35 +17,50 @@ const (
 // kind and for an unknown version, whatever else is in the object. An object that is in the desired version already comes
 // back as it is.
 func Convert(obj Tree, desiredAPIVersion string) (Tree, error) {
+	m, have, err := mappingFor(obj, desiredAPIVersion)
+	if err != nil {
+		return nil, err
+	}
+	out := deepCopyTree(obj)
+	if have == desiredAPIVersion {
+		return out, nil
+	}
+	return m.convert(out, desiredAPIVersion), nil
+}
+
+// mappingFor finds the mapping of an object and its version, and refuses what there is no conversion for.
+func mappingFor(obj Tree, desired string) (m mapping, have string, err error) {
 	have, ok := obj["apiVersion"].(string)
 	if !ok {
-		return nil, errors.New("object has no string apiVersion")
+		return mapping{}, "", errors.New("object has no string apiVersion")
 	}
 	kind, ok := obj["kind"].(string)
 	if !ok {
-		return nil, errors.New("object has no string kind")
+		return mapping{}, "", errors.New("object has no string kind")
 	}
-	m, ok := mappingOf(kind)
+	m, ok = mappingOf(kind)
 	if !ok {
-		return nil, fmt.Errorf("kind %q is not known", kind)
+		return mapping{}, "", fmt.Errorf("kind %q is not known", kind)
 	}
-	for _, v := range []string{have, desiredAPIVersion} {
+	for _, v := range []string{have, desired} {
 		if v != Group+"/"+V1alpha1 && v != Group+"/"+V1beta1 {
-			return nil, fmt.Errorf("API version %q of kind %s is not known", v, kind)
+			return mapping{}, "", fmt.Errorf("API version %q of kind %s is not known", v, kind)
 		}
 	}
-	out := deepCopyTree(obj)
+	return m, have, nil
+}
+
+// convert converts an owned object to the version that it is not in.
+func (m mapping) convert(out Tree, desired string) Tree {
 	switch {
-	case have == desiredAPIVersion:
-		return out, nil
 	case m.up == nil || !hasHome(out):
-	case desiredAPIVersion == Group+"/"+V1beta1:
+	case desired == Group+"/"+V1beta1:
 		out = m.convertUp(out)
 	default:
 		out = m.convertDown(out)
 	}
-	out["apiVersion"] = desiredAPIVersion
-	return out, nil
+	out["apiVersion"] = desired
+	return out
 }
 
 // mapping is what a kind's document says. Its functions change an object that they own (see fork). They get the carrier
@@ -59,22 +74,29 @@ type mapping struct {
 	down func(obj, carried Tree) Tree
 	// maskAlpha and maskBeta remove, from an owned object that is only compared, what need not come back. nil: nothing.
 	maskAlpha, maskBeta func(obj Tree)
+	// spec and status are what all these functions look at there, in either version; they may look at labels and
+	// annotations, too, and at nothing else.
+	spec, status reach
 }
 
 func mappingOf(kind string) (mapping, bool) {
 	switch kind {
 	case "AdvancedCronJob":
-		return mapping{kind: kind, up: advancedCronJobUp, down: advancedCronJobDown}, true
+		return mapping{kind: kind, up: advancedCronJobUp, down: advancedCronJobDown, spec: advancedCronJobSpec()}, true
 	case "BroadcastJob":
 		return mapping{kind: kind}, true
 	case "CloneSet":
-		return mapping{kind, cloneSetUp, cloneSetDown, maskCloneSetAlpha, maskCloneSetBeta}, true
+		return mapping{
+			kind: kind, up: cloneSetUp, down: cloneSetDown, maskAlpha: maskCloneSetAlpha, maskBeta: maskCloneSetBeta, spec: cloneSetSpec(),
+		}, true
 	case "SidecarSet":
-		return mapping{kind: kind, up: sidecarSetUp, down: sidecarSetDown}, true
+		return mapping{kind: kind, up: sidecarSetUp, down: sidecarSetDown, spec: sidecarSetSpec()}, true
 	case "StatefulSet":
-		return mapping{kind: kind, up: statefulSetUp, down: statefulSetDown}, true
+		return mapping{kind: kind, up: statefulSetUp, down: statefulSetDown, spec: whole(lackingSpec()...), status: whole(lackingStatus()...)}, true
 	case "UnitedDeployment":
-		return mapping{kind: kind, up: unitedDeploymentUp, down: unitedDeploymentDown}, true
+		return mapping{
+			kind: kind, up: unitedDeploymentUp, down: unitedDeploymentDown, spec: unitedDeploymentSpec(), status: unitedDeploymentStatus(),
+		}, true
 	}
 	return mapping{}, false
 }

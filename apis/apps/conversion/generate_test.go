@@ -171,7 +171,7 @@ func (g generator) hostile() any {
 		"customVersion": g.pick("v1", "v2", "", "!"), "namespaceSelector": g.anything(2),
 		restoreMember: Tree{
 			fmt.Sprint(g.pick("/spec", "/spec/scaleStrategy", "/kind", "/metadata/name", "/metadata", "x", "", "/",
-				"/metadata/labels/a", "/metadata/labels/"+"apps.kruise.io~1sidecarset-custom-version", "/status")): g.pick(
+				"/metadata/labels/a", "/spec/template", "/spec/template/future", "/status/replicas", "/metadata/labels/"+"apps.kruise.io~1sidecarset-custom-version", "/status")): g.pick(
 				Tree{"to": g.anything(2)}, Tree{"from": g.anything(1), "to": "!!"}, Tree{}, g.anything(1)),
 		},
 	}

@@ -28,10 +28,13 @@ const maxPreDownloadText = 256
 // parse reads an annotation. Only the plain spelling of an integer counts as one, so that value and annotation determine
 // each other.
 func (p preDownload) parse(s string) (any, bool) {
+	if s == "" {
+		return s, false
+	}
 	if n, err := strconv.ParseInt(s, 10, 32); err == nil && strconv.FormatInt(n, 10) == s {
 		return json.Number(s), true
 	}
-	return s, p.text && s != "" && len(s) <= maxPreDownloadText
+	return s, p.text && len(s) <= maxPreDownloadText
 }
 
 // format is the annotation for a value; a value that would not be read back has none.

@@ -5,6 +5,8 @@ const (
 	namespaceLabel     = "kubernetes.io/metadata.name"
 )
 
+func sidecarSetSpec() reach { return whole("customVersion", "namespace", "namespaceSelector") }
+
 func sidecarSetUp(obj, carried Tree) Tree {
 	spec := own(obj, "spec")
 	if spec == nil {

@@ -11,8 +11,11 @@ import (
 	"strings"
 )
 
-// Tree is a JSON object. Its values are nil, bool, string, json.Number, []any and Tree; see [Decode].
+// Tree is a JSON object. Its values are nil, bool, string, json.Number, []any and Tree; see [Decode]. Within this package what
+// nobody looks at may be json.RawMessage; see [ConvertText].
 type Tree = map[string]any
+
+var errNoObject = errors.New("decode object: not a JSON object")
 
 // Decode reads one JSON object. Numbers keep their spelling, so integers beyond 2^53 survive.
 func Decode(data []byte) (Tree, error) {
@@ -23,7 +26,7 @@ func Decode(data []byte) (Tree, error) {
 		return nil, fmt.Errorf("decode object: %w", err)
 	}
 	if t == nil {
-		return nil, errors.New("decode object: not a JSON object")
+		return nil, errNoObject
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("decode object: data after the object")
@@ -34,12 +37,20 @@ func Decode(data []byte) (Tree, error) {
 // Encode writes compact JSON with the members of every object in lexical order: equal trees give equal bytes.
 func Encode(t Tree) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	err := encodeTo(&b, t)
+	return b.Bytes(), err
+}
+
+// encodeTo appends what [Encode] returns, or nothing if there is an error.
+func encodeTo(b *bytes.Buffer, t Tree) error {
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(t); err != nil {
-		return nil, fmt.Errorf("encode object: %w", err)
+		return fmt.Errorf("encode object: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	// An encoder ends every value with a line.
+	b.Truncate(b.Len() - 1)
+	return nil
 }
 
 func deepCopy(v any) any {

@@ -9,6 +9,17 @@ const (
 	flatShape       = "flat"
 )
 
+func unitedDeploymentSpec() reach {
+	return reach{
+		{"topology", whole("subsets")},
+		{"template", reach{{"cloneSetTemplate", reach{{"metadata", metadataReach()}, {"spec", cloneSetSpec()}}}}},
+	}
+}
+
+func unitedDeploymentStatus() reach {
+	return whole("subsetReplicas", "subsetStatuses", "updateStatus", "updatedRevision")
+}
+
 func unitedDeploymentUp(obj, _ Tree) Tree {
 	subsetsUp(obj)
 	flat := isFlat(child(obj, "spec", "template", "cloneSetTemplate", "spec"))

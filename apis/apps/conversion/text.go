@@ -1,0 +1,189 @@
+package conversion
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
+)
+
+// ConvertText is [Convert] for an object as JSON text; it appends the result, or nothing if there is an error. Members that no
+// mapping looks at are neither decoded nor copied into a tree: they go from text to text, in the order and the spelling that
+// they have, without the space between them. An object that is in the desired version already is appended as it is.
+//
+// data must be valid JSON: what is not may be read in part. A member that is there twice counts once where it is decoded, the
+// last one, and stays as it is where it is not.
+func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
+	if !isObject(data) {
+		return errNoObject
+	}
+	obj, err := sketch(data, whole("apiVersion", "kind"))
+	if err != nil {
+		return fmt.Errorf("decode object: %w", err)
+	}
+	m, have, err := mappingFor(obj, desiredAPIVersion)
+	switch {
+	case err != nil:
+		return err
+	case have == desiredAPIVersion:
+		to.Write(data)
+		return nil
+	}
+	if err := look(obj, m.reach()); err != nil {
+		return fmt.Errorf("decode object: %w", err)
+	}
+	if m.restoresBeyondReach(obj) {
+		if obj, err = Decode(data); err != nil {
+			return err
+		}
+	}
+	return encodeTo(to, m.convert(obj, desiredAPIVersion))
+}
+
+// reach says what is looked at in an object: members, each as a whole if there is nothing below. In a tree that was made by
+// it all other members are json.RawMessage: they stay where they are, so an object that is looked at in part is never removed
+// or carried, and comparing the text with itself is all that the way back needs.
+type reach []glance
+
+type glance struct {
+	member string
+	below  reach
+}
+
+// whole looks at all that is in some members.
+func whole(members ...string) reach {
+	r := make(reach, len(members))
+	for i, m := range members {
+		r[i].member = m
+	}
+	return r
+}
+
+func metadataReach() reach { return whole("labels", "annotations") }
+
+// reach is that of an object.
+func (m mapping) reach() reach {
+	r := reach{{"metadata", metadataReach()}}
+	if len(m.spec) > 0 {
+		r = append(r, glance{"spec", m.spec})
+	}
+	if len(m.status) > 0 {
+		r = append(r, glance{"status", m.status})
+	}
+	return r
+}
+
+// restoresBeyondReach tells whether a carrier of the object has entries of "restore" about what has not been decoded.
+// Conversions write none, but nobody knows who wrote these.
+func (m mapping) restoresBeyondReach(obj Tree) bool {
+	for _, version := range []string{V1alpha1, V1beta1} {
+		for p := range child(carrierOf(obj, CarrierKey(m.kind, version)), restoreMember) {
+			if isBeyond(obj, parsePointer(p)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isBeyond tells whether a path leads to, or into, what has not been decoded.
+func isBeyond(obj Tree, path []string) bool {
+	var here any = obj
+	for _, k := range path {
+		t, ok := here.(Tree)
+		if !ok {
+			break
+		}
+		here = t[k]
+	}
+	return holdsText(here)
+}
+
+func holdsText(v any) bool {
+	switch v := v.(type) {
+	case json.RawMessage:
+		return true
+	case Tree:
+		for _, w := range v {
+			if holdsText(w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sketch decodes what is in reach of an object.
+func sketch(data []byte, r reach) (Tree, error) {
+	t := Tree{}
+	for name, value := range rawjson.Members(data) {
+		t[string(name)] = json.RawMessage(value)
+	}
+	return t, look(t, r)
+}
+
+// look decodes what is in reach of a tree that has been sketched. What is no object has nothing below and is decoded whole.
+func look(t Tree, r reach) error {
+	for _, g := range r {
+		raw, ok := t[g.member].(json.RawMessage)
+		if !ok {
+			continue
+		}
+		var v any
+		var err error
+		if len(g.below) > 0 && isObject(raw) {
+			v, err = sketch(raw, g.below)
+		} else {
+			v, err = decodeValue(raw)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", g.member, err)
+		}
+		t[g.member] = v
+	}
+	return nil
+}
+
+func isObject(data []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) }
+
+// decodeValue reads a value as [Decode] does.
+func decodeValue(raw []byte) (any, error) {
+	switch raw[0] {
+	case '{':
+		t := Tree{}
+		for name, value := range rawjson.Members(raw) {
+			v, err := decodeValue(value)
+			if err != nil {
+				return nil, err
+			}
+			t[string(name)] = v
+		}
+		return t, nil
+	case '[':
+		l := []any{}
+		for value := range rawjson.Elements(raw) {
+			v, err := decodeValue(value)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, v)
+		}
+		return l, nil
+	}
+	return decodeScalar(raw)
+}
+
+func decodeScalar(raw []byte) (any, error) {
+	switch raw[0] {
+	case '"':
+		return rawjson.String(raw) //nolint:wrapcheck // The caller says what was read.
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case 'n':
+		return nil, nil
+	}
+	return json.Number(raw), nil
+}

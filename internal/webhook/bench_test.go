@@ -1,0 +1,96 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-k8s/flotilla/internal/admission"
+	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/conversion"
+)
+
+// sink takes an answer as a connection does.
+type sink struct{ header http.Header }
+
+func (s sink) Header() http.Header       { return s.header }
+func (sink) WriteHeader(int)             {}
+func (sink) Write(b []byte) (int, error) { return len(b), nil }
+
+// cloneSet is a CloneSet of v1beta1 with that many containers, each of about 240 bytes.
+func cloneSet(name string, containers, replicas int) string {
+	const container = `{"name":"c%d","image":"registry.example/app:v1","env":[{"name":"A","value":"a value of usual length"},{"name":"B","value":"another value of usual length"}],"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}`
+	list := make([]string, containers)
+	for i := range list {
+		list[i] = fmt.Sprintf(container, i)
+	}
+	const object = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"%s","namespace":"default","uid":"5c0b5c4e-6b0d-4d7c-9d0e-1b1f3c2d4e5f","labels":{"app":"web"}},` +
+		`"spec":{"replicas":%d,"selector":{"matchLabels":{"app":"web"}},"scaleStrategy":{"enablePVCReuse":true},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[%s]}},` +
+		`"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"InPlaceIfPossible","partition":1,"maxUnavailable":"20%%"}}},"status":{"replicas":3,"readyReplicas":3}}`
+	return fmt.Sprintf(object, name, replicas, strings.Join(list, ","))
+}
+
+// conversionReview asks for the conversion of objects of about 8 KiB.
+func conversionReview(objects int) []byte {
+	list := make([]string, objects)
+	for i := range list {
+		list[i] = cloneSet(fmt.Sprint("web-", i), 32, 3)
+	}
+	return fmt.Appendf(nil, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"apps.kruise.io/v1alpha1","objects":[%s]}}`, strings.Join(list, ","))
+}
+
+// admissionReview is about an object of about 32 KiB that is created or scaled.
+func admissionReview(operation string) []byte {
+	old := "null"
+	if operation == "UPDATE" {
+		old = cloneSet("web", 132, 2)
+	}
+	return fmt.Appendf(nil, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","kind":{"group":"apps.kruise.io","version":"v1beta1","kind":"CloneSet"},`+
+		`"resource":{"group":"apps.kruise.io","version":"v1beta1","resource":"clonesets"},"name":"web","namespace":"default","operation":"%s","object":%s,"oldObject":%s}}`,
+		operation, cloneSet("web", 132, 3), old)
+}
+
+// BenchmarkConversionReview is all that a review costs but the connection.
+func BenchmarkConversionReview(b *testing.B) {
+	for _, objects := range []int{1, 1000} {
+		body := conversionReview(objects)
+		b.Run(fmt.Sprintf("%d objects of %d bytes", objects, len(body)/objects), func(b *testing.B) {
+			serveAgain(b, 32<<20, body, func(_ context.Context, body []byte) ([]byte, int, error) {
+				return conversion.Handle(body, func(string, string, string, string) {})
+			})
+		})
+	}
+}
+
+// BenchmarkAdmissionReview leaves out that the API server judges the template.
+func BenchmarkAdmissionReview(b *testing.B) {
+	kind := cloneset.Kind(nil)
+	for _, operation := range []string{"CREATE", "UPDATE"} {
+		body := admissionReview(operation)
+		for does, handle := range map[string]Handle{"defaults": kind.Mutate(), "rules": kind.Check()} {
+			b.Run(fmt.Sprintf("%s of %s, %d bytes", does, operation, len(body)), func(b *testing.B) { serveAgain(b, admission.MaxBody, body, handle) })
+		}
+	}
+}
+
+// serveAgain answers the same request again and again.
+func serveAgain(b *testing.B, limit int64, body []byte, handle Handle) {
+	b.Helper()
+	g := &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: 1 << 30}
+	serve := g.guard("/", limit, handle)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, "/?timeout=30s", bytes.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		serve(sink{http.Header{}}, r)
+	}
+}
