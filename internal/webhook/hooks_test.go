@@ -89,7 +89,7 @@ func TestStorageClassesAreKnownAsFarAsTheyAreNeeded(t *testing.T) {
 
 // TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces: whatever the guard may refuse has been seen by the hook.
 func TestScenario068_TheHookOfPodsAndTheGuardAreForTheSameNamespaces(t *testing.T) {
-	raw, err := os.ReadFile("../../deploy/webhook-server/webhooks.yaml")
+	raw, err := os.ReadFile("../../deploy/webhooks/webhooks.yaml")
 	require.NoError(t, err)
 	var mutating admissionv1.MutatingWebhookConfiguration
 	require.NoError(t, yaml.UnmarshalStrict([]byte(strings.Split(string(raw), "\n---\n")[0]), &mutating))
