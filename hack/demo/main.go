@@ -1,6 +1,6 @@
 // Command demo shows the product's main job on a real API server with simulated nodes: it creates
-// CloneSets from examples/, rolls them, draws what happens, and fails if it saw anything else than
-// what it promises.
+// CloneSets and an Advanced StatefulSet from examples/, changes them, draws what happens, and fails if it saw
+// anything else than what it promises.
 package main
 
 import (
@@ -39,12 +39,14 @@ func run(ctx context.Context, dir string, nodes int) error {
 	if err != nil {
 		return err
 	}
-	step("cloneset-controller, webhook-server and the cert-rotator, as local processes, each under its own ServiceAccount")
+	step("cloneset-controller, statefulset-controller, webhook-server and the cert-rotator, as local processes, each under its own ServiceAccount")
 	if err := startWebhooks(ctx, cluster); err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}
-	if err := start(ctx, cluster, "cloneset-controller", "--leader-elect=false", "--health-probe-bind-address=0"); err != nil {
-		return err
+	for _, controller := range []string{"cloneset-controller", "statefulset-controller"} {
+		if err := start(ctx, cluster, controller, "--leader-elect=false", "--health-probe-bind-address=0"); err != nil {
+			return err
+		}
 	}
 	d := &demo{cluster: cluster, screen: newScreen(os.Stdout)}
 	seen, err := d.play(ctx)
@@ -60,7 +62,7 @@ The cluster is left running. Have a look, change something:
 
   export KUBECONFIG=%s
   export PATH=%s:$PATH
-  kubectl get clonesets,pods -n %s
+  kubectl get clonesets,asts,pods -n %s
   kubectl patch cloneset canary -n %s --type merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}'
 
 and when you are done:  make cluster-down

@@ -43,6 +43,7 @@ func (d *demo) play(ctx context.Context) (seen []string, err error) {
 		{"10 replicas come up", d.create},
 		{"a new image rolls in place, 2 Pods at a time", d.rollInPlace},
 		{"a partition of 80% holds a canary at 2 of 10", d.canary},
+		{"an Advanced StatefulSet gives up single ordinals", d.reserve},
 		{"both versions of the API speak of the same objects", d.bothVersions},
 		{"a refusal names its field", d.refusal},
 		{"a caBundle that somebody wipes comes back", d.repair},
@@ -74,7 +75,7 @@ func (d *demo) reset(ctx context.Context) error {
 }
 
 func (d *demo) create(ctx context.Context) (string, error) {
-	if err := d.apply("in-place"); err != nil {
+	if err := d.apply("cloneset", "in-place"); err != nil {
 		return "", err
 	}
 	if err := d.until(ctx, "in-place", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
@@ -141,7 +142,7 @@ func samePods(before, after map[types.UID]corev1.Pod) error {
 }
 
 func (d *demo) canary(ctx context.Context) (string, error) {
-	if err := d.apply("canary"); err != nil {
+	if err := d.apply("cloneset", "canary"); err != nil {
 		return "", err
 	}
 	if err := d.until(ctx, "canary", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
@@ -169,8 +170,8 @@ func (d *demo) canary(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d at %s, the others wait", canaryUpdated, replicas, newImage), nil
 }
 
-func (d *demo) apply(name string) error {
-	file := filepath.Join(d.cluster.Root, "examples", "cloneset", name+".yaml")
+func (d *demo) apply(kind, name string) error {
+	file := filepath.Join(d.cluster.Root, "examples", kind, name+".yaml")
 	if out, err := d.cluster.Kubectl("apply", "-n", namespace, "-f", file); err != nil {
 		return fmt.Errorf("applying %s: %w: %s", file, err, out)
 	}

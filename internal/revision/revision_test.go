@@ -1,8 +1,6 @@
 package revision
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,26 +8,24 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/test/takeover"
 )
 
-func read[T any](t *testing.T, name string) []T {
+func read[T any](t *testing.T, list string) []T {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "cloneset", "testdata", name))
+	objects, err := takeover.Read[T](list)
 	require.NoError(t, err)
-	var list struct{ Items []T }
-	require.NoError(t, yaml.Unmarshal(raw, &list))
-	return list.Items
+	return objects
 }
 
 // The objects that are read were written by another implementation of this API.
 
 func TestRevisionsOfAnotherImplementationHaveTheirNames(t *testing.T) {
 	n := 0
-	for _, r := range read[appsv1.ControllerRevision](t, "revisions.yaml") {
+	for _, r := range read[appsv1.ControllerRevision](t, takeover.Revisions) {
 		if metav1.GetControllerOf(&r).Kind != "CloneSet" {
 			continue
 		}
@@ -42,9 +38,9 @@ func TestRevisionsOfAnotherImplementationHaveTheirNames(t *testing.T) {
 }
 
 func TestCloneSetsOfAnotherImplementationEncodeToTheirRevision(t *testing.T) {
-	revisions := read[appsv1.ControllerRevision](t, "revisions.yaml")
+	revisions := read[appsv1.ControllerRevision](t, takeover.Revisions)
 	n := 0
-	for _, set := range read[v1beta1.CloneSet](t, "owners.yaml") {
+	for _, set := range read[v1beta1.CloneSet](t, takeover.Owners) {
 		if set.Kind != "CloneSet" {
 			continue
 		}

@@ -21,8 +21,12 @@ func (a *applying) refresh(ctx context.Context) {
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
 	err = kube.ForEach(len(a.plan.Patches), a.parallel, func(i int) error {
-		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, a.plan.Patches[i].Pod, a.plan.Patches[i].Patch)
-		if err != nil && !kube.IsPassing(err) {
+		change := a.plan.Patches[i]
+		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, change.Pod, change.Patch)
+		switch {
+		case err == nil && change.Identity:
+			a.normal(EventSuccessfulUpdate, "labelled Pod %s", change.Pod.Name)
+		case err != nil && !kube.IsPassing(err):
 			a.warn(EventFailedUpdate, "%v", err)
 		}
 		return err
@@ -73,7 +77,11 @@ func (a *applying) ownClaims(ctx context.Context) {
 	err := kube.ForEach(len(a.plan.Owners), a.parallel, func(i int) error {
 		o := a.plan.Owners[i]
 		_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, o.Claim, o.Patch)
-		if err == nil || apierrors.IsNotFound(err) {
+		switch {
+		case err == nil:
+			a.normal(EventSuccessfulUpdate, "changed the owners of claim %s", o.Claim.Name)
+			return nil
+		case apierrors.IsNotFound(err):
 			return nil
 		}
 		a.mark(a.held, o.Pod)

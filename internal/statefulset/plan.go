@@ -61,6 +61,8 @@ type Refresh struct {
 type PodPatch struct {
 	Pod   *corev1.Pod
 	Patch patch.Patch
+	// Identity says that it repairs the labels by which the Pod says who it is.
+	Identity bool
 }
 
 // ClaimPatch is one patch of a claim.

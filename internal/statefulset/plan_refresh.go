@@ -77,7 +77,7 @@ func (p *planner) identify(s *slot) {
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		o.Label(key, wanted[key])
 	}
-	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.Build()})
+	p.plan.Patches = append(p.plan.Patches, PodPatch{Pod: s.m.Pod, Patch: o.Build(), Identity: true})
 }
 
 // restore takes back a deletion that waits for its hook and is not wanted any more. An update in place that it came into goes
@@ -94,7 +94,7 @@ func (p *planner) restore(s *slot) {
 	if c, ok := lifecycle.Release(s.m.Pod, p.now, lifecycle.PreDeleteKey()); ok {
 		o.IfUnchanged(s.m).Condition(c)
 	}
-	p.plan.Patches = append(p.plan.Patches, PodPatch{s.m.Pod, o.BuildStatus()})
+	p.plan.Patches = append(p.plan.Patches, PodPatch{Pod: s.m.Pod, Patch: o.BuildStatus()})
 	p.moved = true
 }
 

@@ -1,13 +1,10 @@
 package cloneset
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -171,22 +168,6 @@ func TestTheSelectorIsImmutable(t *testing.T) {
 }
 
 func TestEveryExampleRolls(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(cluster.Root, "examples", "cloneset", "*.yaml"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
 	e := newRunningEnv(t)
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
-		out, err := e.kubectl(string(raw), "apply", "-f", "-")
-		require.NoError(t, err, "%s: %s", file, out)
-	}
-	out, err := e.kubectl("", "wait", "--for=condition=Ready", "--timeout=120s", "clonesets", "--all")
-	require.NoError(t, err, out)
-	pods, err := cluster.Kube.CoreV1().Pods(e.namespace).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.NotEmpty(t, pods.Items)
-	for _, p := range pods.Items {
-		require.Equal(t, corev1.PodRunning, p.Status.Phase, p.Name)
-	}
+	cluster.ApplyExamples(t, e.namespace, "cloneset", "clonesets")
 }
