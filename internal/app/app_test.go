@@ -39,7 +39,7 @@ func TestFlagsAreRefusedWithWhatIsAllowed(t *testing.T) {
 		"--namespace=Not_A_Name":                "name of a namespace",
 		"--leader-elect-lease-duration=5s":      "greater than --leader-elect-renew-deadline",
 		"--leader-elect-retry-period=9s":        "1.2 times",
-		"--v=99":                                "0 to 10",
+		"--v=8":                                 "0 to 7",
 		"surplus":                               "only flags",
 		"--kubeconfig=/does/not/exist":          "readable kubeconfig",
 		"--log-format=xml --concurrent-syncs=0": "; ",

@@ -66,7 +66,7 @@ func (o *Options) addClientFlags(f *pflag.FlagSet) {
 	f.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "requests per second to the API server; -1: no limit of our own, the server's Priority and Fairness decides")
 	f.IntVar(&o.Burst, "kube-api-burst", o.Burst, "requests at once beyond --kube-api-qps; 0: twice that")
 	f.StringVar(&o.LogFormat, "log-format", o.LogFormat, "json or console")
-	f.IntVarP(&o.Verbosity, "v", "v", o.Verbosity, "detail of the log: 0 is for operators, 2 adds every write, 4 every decision")
+	f.IntVarP(&o.Verbosity, "v", "v", o.Verbosity, "detail of the log, 0 to 7: 0 is for operators, 2 adds every write, 4 every decision, 6 every request")
 }
 
 func (o *Options) addFlags(f *pflag.FlagSet) {
@@ -83,6 +83,9 @@ func (o *Options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.HealthAddress, "health-probe-bind-address", o.HealthAddress, "address of /livez and /readyz; 0: off")
 	f.StringVar(&o.ProfileAddress, "pprof-bind-address", o.ProfileAddress, "loopback address of the profiles; 0: off")
 }
+
+// maxVerbosity is the most of which client-go logs no bodies of requests and answers, which may be Secrets.
+const maxVerbosity = 7
 
 // validate returns all that is wrong, each with what is allowed.
 func (o *Options) validate() error {
@@ -102,8 +105,8 @@ func (o *Options) validate() error {
 	if o.LogFormat != "json" && o.LogFormat != "console" {
 		wrong("log-format", o.LogFormat, "json or console")
 	}
-	if o.Verbosity < 0 || o.Verbosity > 10 {
-		wrong("v", o.Verbosity, "0 to 10")
+	if o.Verbosity < 0 || o.Verbosity > maxVerbosity {
+		wrong("v", o.Verbosity, "0 to 7: beyond that, what Secrets hold would be logged")
 	}
 	if o.Namespace != "" && len(utilvalidation.IsDNS1123Label(o.Namespace)) > 0 {
 		wrong("namespace", o.Namespace, "the name of a namespace or empty")

@@ -49,7 +49,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Mutating, "mutating-webhook-configuration", o.Mutating, "configuration whose caBundles are kept; repeatable")
 	f.StringSliceVar(&o.Validating, "validating-webhook-configuration", o.Validating, "configuration whose caBundles are kept; repeatable")
 	f.StringSliceVar(&o.CRDs, "crd", o.CRDs, "CRD whose conversion's caBundle is kept; repeatable")
-	f.StringSliceVar(&o.ExtraSANs, "extra-san", o.ExtraSANs, "further name or address of the serving certificate; repeatable")
+	f.StringSliceVar(&o.ExtraSANs, "extra-san", o.ExtraSANs, "further name of the serving certificate, as *.example.com for all of a domain, or address; hooks with a URL of such a host are ours too; repeatable")
 	f.StringVar(&o.ClusterDomain, "cluster-domain", o.ClusterDomain, "DNS domain of the cluster; empty: no such name in the certificate")
 	f.StringVar(&o.Mode, "mode", o.Mode, "manage: issue and publish; publish-only: publish the bundle of --ca-secret, which somebody else maintains")
 	f.StringVar(&o.CAKey, "ca-key", o.CAKey, "key of --ca-secret that has the bundle; with --mode=publish-only")

@@ -1,12 +1,11 @@
 package certs
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -141,16 +140,15 @@ func (o Ours) test(path string, service *serviceReference, address *string) (ope
 	return operation{}, false
 }
 
+// hasHost says whether the API server would accept the serving certificate at that address: then it is ours.
 func (o Ours) hasHost(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	host := u.Hostname()
-	return slices.ContainsFunc(o.Names, func(name string) bool {
-		a, b := net.ParseIP(name), net.ParseIP(host)
-		return strings.EqualFold(name, host) || a != nil && a.Equal(b)
-	})
+	var leaf x509.Certificate
+	leaf.DNSNames, leaf.IPAddresses = splitNames(o.Names)
+	return leaf.VerifyHostname(u.Hostname()) == nil
 }
 
 // bundles are what the entries hold. parsed keeps what was read before: most entries of all targets hold the same.

@@ -596,3 +596,37 @@ func TestAProcessWithoutPassesIsEnded(t *testing.T) {
 	r.passed.Store(nil)
 	require.NoError(t, r.Alive(), "another leads")
 }
+
+// TestScenario017_AnHourOfShortLifetimesFailsNoCall probes every server through every object, as both API servers see it.
+func TestScenario017_AnHourOfShortLifetimesFailsNoCall(t *testing.T) {
+	s := newScene(t)
+	s.apiLag = 2 * time.Second
+	s.boot(s.rotators[0])
+	fast := &s.rotators[0].settings
+	fast.CAValidity, fast.SigningPeriod, fast.ServingValidity, fast.RenewAfter = time.Hour, 12*time.Minute, 10*time.Minute, 3*time.Minute
+	fast.PropagationDelay = 5 * time.Second
+	require.NoError(t, fast.Check())
+	s.run(2 * time.Minute)
+	first, probes, failed := s.authorities().SigningSince, 0, 0
+	leaves, signers := map[string]bool{}, map[string]bool{}
+	for s.now.Sub(first) < time.Hour {
+		s.run(s.upTo(3 * time.Second))
+		leaves[s.pair().Pair.Fingerprint()], signers[s.authorities().Current.Fingerprint()] = true, true
+		require.LessOrEqual(t, len(s.authorities().Bundle(s.apiTime())), 3)
+		for _, target := range s.targets {
+			for _, seen := range []time.Time{s.now, s.now.Add(-s.apiLag)} {
+				bundle := s.read(target.at(seen).object).entries[0].bundle
+				require.LessOrEqual(t, len(s.parse(bundle)), 3)
+				for _, w := range s.servers {
+					probes++
+					if !s.trusts(bundle, w.loaded) || !s.apiTime().Before(w.loaded.NotAfter) {
+						failed++
+					}
+				}
+			}
+		}
+	}
+	require.Zero(t, failed, "of %d", probes)
+	require.GreaterOrEqual(t, len(signers)-1, 4, "rotations of authorities")
+	require.GreaterOrEqual(t, len(leaves)-1, 15, "renewals")
+}

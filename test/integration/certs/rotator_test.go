@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,6 +202,49 @@ func TestScenario002_WhatAppearsLaterIsFilled(t *testing.T) {
 	require.NoError(t, cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), configuration, metav1.DeleteOptions{}))
 	l.configure()
 	l.trusted(true)
+}
+
+// TestScenario009_ACRDOfGarbageIsEstablished creates a CRD anew, with a bundle that is none.
+func TestScenario009_ACRDOfGarbageIsEstablished(t *testing.T) {
+	l := newLab(t)
+	crds := l.crds.ApiextensionsV1().CustomResourceDefinitions()
+	old, err := crds.Get(t.Context(), clonesets, metav1.GetOptions{})
+	require.NoError(t, err)
+	fresh := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: old.Name, Labels: old.Labels, Annotations: old.Annotations}, Spec: old.Spec}
+	fresh.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("garbage")
+	create := func(ctx context.Context) error {
+		_, err := crds.Create(ctx, fresh, metav1.CreateOptions{})
+		return err
+	}
+	isEstablished := func(ctx context.Context) error {
+		crd, err := crds.Get(ctx, clonesets, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range crd.Status.Conditions {
+			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions are %v", crd.Status.Conditions)
+	}
+	require.NoError(t, crds.Delete(t.Context(), clonesets, metav1.DeleteOptions{}))
+	t.Cleanup(func() {
+		// Other tests need it, whatever has happened. The test's own context has ended by now.
+		if _, err := crds.Get(context.Background(), clonesets, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			require.NoError(t, create(context.Background()))
+		}
+	})
+	l.start(oneCRD)
+	harness.Eventually(t, "the rotator", harness.Patience, func(ctx context.Context) error {
+		_, err := l.secret(ctx, tlsSecret)
+		return err
+	})
+	harness.Eventually(t, "a new CRD", harness.Patience, create)
+	begun := time.Now()
+	l.trusted(false)
+	harness.Eventually(t, "establishment", harness.Patience, isEstablished)
+	t.Logf("established after %s", time.Since(begun))
 }
 
 func TestScenario004_TwoRotatorsMakeOneGeneration(t *testing.T) {

@@ -126,17 +126,4 @@ func TestAdmissionOnARealServer(t *testing.T) {
 		require.ErrorContains(t, err, "spec.template")
 		require.ErrorContains(t, err, "env of container main")
 	})
-
-	t.Run("Scenario053_what is not about the spec calls nobody", func(t *testing.T) {
-		l.process.Kill()
-		patch := []byte(`{"metadata":{"finalizers":["example.com/x"]}}`)
-		_, err := beta.Patch(t.Context(), "only", types.MergePatchType, patch, metav1.PatchOptions{})
-		require.NoError(t, err)
-		_, err = beta.Patch(t.Context(), "only", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		require.NoError(t, err)
-		// Scenario 55: what can start a rollout waits, and the error says for whom.
-		_, err = beta.Patch(t.Context(), "only", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`), metav1.PatchOptions{})
-		require.ErrorContains(t, err, "mcloneset.kb.io")
-		require.NoError(t, beta.Delete(t.Context(), "only", metav1.DeleteOptions{}))
-	})
 }

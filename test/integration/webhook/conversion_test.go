@@ -2,11 +2,8 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -30,6 +27,7 @@ type lab struct {
 	health, server string
 	metrics        string
 	process        *localcluster.Process
+	rotator        *localcluster.Process
 }
 
 func newLab(t *testing.T) *lab {
@@ -39,10 +37,15 @@ func newLab(t *testing.T) *lab {
 	l := &lab{T: t, objects: objects, namespace: cluster.PodNamespace(t, "", nil)}
 	l.health, l.server, l.metrics = harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
 	l.convertAt("https://" + l.server + "/convert")
-	cluster.StartController(t, "cert-manager", system, "--propagation-delay=1s")
+	l.rotate()
 	l.serve()
 	l.isReady()
 	return l
+}
+
+// rotate starts the rotator.
+func (l *lab) rotate() {
+	l.rotator = cluster.StartController(l, "cert-manager", system, "--propagation-delay=1s")
 }
 
 // serve starts the webhook-server.
@@ -219,55 +222,4 @@ func TestScenario038_WithoutTheWebhookTheStoredVersionWorks(t *testing.T) {
 	require.NoError(t, beta.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	l.serve()
 	l.isReady()
-}
-
-// TestNoCallFailsWhileCertificatesRotate: reads through v1alpha1, on new connections too, while the leaf and then the
-// authority are replaced.
-func TestNoCallFailsWhileCertificatesRotate(t *testing.T) {
-	l := newLab(t)
-	_, err := l.of("clonesets", "v1beta1").Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
-	require.NoError(t, err)
-	var calls, failed atomic.Int64
-	var first atomic.Value
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			calls.Add(1)
-			if _, err := l.of("clonesets", "v1alpha1").Get(ctx, "web", metav1.GetOptions{}); err != nil && ctx.Err() == nil {
-				failed.Add(1)
-				first.CompareAndSwap(nil, err.Error())
-			}
-		}
-	}()
-	secrets := cluster.Kube.CoreV1().Secrets(system)
-	serial := func(ctx context.Context) (string, error) {
-		s, err := secrets.Get(ctx, "flotilla-webhook-tls", metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
-		return s.Annotations["certs.flotilla-k8s.io/serial"], nil
-	}
-	for _, request := range []string{"renew-serving-after", "promote-after", "promote-after", "renew-serving-after"} {
-		before, err := serial(t.Context())
-		require.NoError(t, err)
-		// Requests name a time to the second, and count for what was made before it.
-		timer := time.NewTimer(1100 * time.Millisecond)
-		<-timer.C
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"certs.flotilla-k8s.io/%s":%q}}}`, request, time.Now().UTC().Format(time.RFC3339))
-		_, err = secrets.Patch(t.Context(), "flotilla-webhook-ca", types.MergePatchType, patch, metav1.PatchOptions{})
-		require.NoError(t, err)
-		harness.Eventually(t, "another leaf after "+request, harness.Patience, func(ctx context.Context) error {
-			now, err := serial(ctx)
-			if err == nil && now == before {
-				err = errors.New("it is the same")
-			}
-			return err
-		})
-	}
-	cancel()
-	<-done
-	require.Zero(t, failed.Load(), "of %d calls; the first: %v", calls.Load(), first.Load())
-	require.Greater(t, calls.Load(), int64(100))
 }
