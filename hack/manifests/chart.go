@@ -84,8 +84,25 @@ func (c *chart) functions() template.FuncMap {
 			raw, err := yaml.Marshal(v)
 			return strings.TrimSuffix(string(raw), "\n"), err
 		},
+		"dict": dict,
 		"fail": func(message string) (string, error) { return "", errors.New(message) },
 	}
+}
+
+// dict is a map of names, each followed by its value.
+func dict(pairs ...any) (map[string]any, error) {
+	out := map[string]any{}
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("dict: %v has no value", pairs[len(pairs)-1])
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is no name", pairs[i])
+		}
+		out[name] = pairs[i+1]
+	}
+	return out, nil
 }
 
 func (c *chart) execute(name string, data any) (string, error) {

@@ -20,13 +20,16 @@ func TestHelmInstallsUpgradesAndLeavesBundlesAlone(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	out := helm(t, "install", "flotilla", chart())
+	out := helm(t, "install", "flotilla", chart(), "--set", "webhooks.podMode=guarded")
 	require.Contains(t, out, "kubectl label namespace "+system)
 	require.NotContains(t, out, "The CRDs are not there")
-	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller", "statefulset-controller"} {
+	for name := range deployments {
 		available(t, name)
 	}
 
+	policies := cluster.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	_, err := policies.Get(t.Context(), guard, metav1.GetOptions{})
+	require.NoError(t, err)
 	hooks := cluster.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	before, err := hooks.Get(t.Context(), mutating, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -38,7 +41,7 @@ func TestHelmInstallsUpgradesAndLeavesBundlesAlone(t *testing.T) {
 	require.NoError(t, err)
 
 	t.Log("an upgrade that changes nothing writes nothing")
-	helm(t, "upgrade", "flotilla", chart())
+	helm(t, "upgrade", "flotilla", chart(), "--set", "webhooks.podMode=guarded")
 	after, err := hooks.Get(t.Context(), mutating, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, before.ResourceVersion, after.ResourceVersion)
@@ -52,7 +55,7 @@ func TestHelmInstallsUpgradesAndLeavesBundlesAlone(t *testing.T) {
 	for _, w := range after.Webhooks {
 		require.Equal(t, "ca", string(w.ClientConfig.CABundle), w.Name)
 	}
-	_, err = cluster.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), guard, metav1.GetOptions{})
+	_, err = policies.Get(t.Context(), guard, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 
 	t.Log("uninstalling leaves CRDs, and with them all objects")

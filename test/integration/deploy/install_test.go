@@ -27,6 +27,9 @@ const kinds = "deployments,jobs,services,poddisruptionbudgets,networkpolicies,re
 // rolledOut is long enough for three replicas, one after the other, each of which must be ready for ten seconds.
 const rolledOut = 4 * time.Minute
 
+// deployments are those of the suite, with their replicas.
+var deployments = map[string]int{"webhook-server": 3, "cert-rotator": 2, "cloneset-controller": 2, "statefulset-controller": 2}
+
 // clean removes what an earlier test has installed, and this one when it ends.
 func clean(t *testing.T) {
 	t.Helper()
@@ -137,13 +140,10 @@ func TestAllIsAppliedAtOnce(t *testing.T) {
 func TestTheSuiteIsAcceptedAndStaysAsItIsApplied(t *testing.T) {
 	dir := suite(t).folder(t)
 	install(t, dir)
-	for _, name := range []string{"webhook-server", "cert-rotator", "cloneset-controller", "statefulset-controller"} {
+	for name, replicas := range deployments {
 		available(t, name)
+		require.Len(t, perNode(t, name), replicas, "each replica of %s has a node of its own", name)
 	}
-	require.Len(t, perNode(t, "webhook-server"), nodes, "each replica has a node of its own")
-	require.Len(t, perNode(t, "cert-rotator"), 2)
-	require.Len(t, perNode(t, "cloneset-controller"), 2)
-	require.Len(t, perNode(t, "statefulset-controller"), 2)
 
 	// A tool that compares finds nothing to do, ever.
 	kubectl(t, "", "diff", "--server-side", "--force-conflicts", "-k", dir)

@@ -35,6 +35,10 @@ var variants = []struct {
 	{"more namespaces excluded", []string{"exclude-namespaces"}, []string{
 		"--set-json", `webhooks.namespaceExclusions=[{"key":"kubernetes.azure.com/managedby","operator":"NotIn","values":["aks"]}]`,
 	}},
+	{"more namespaces excluded, guarded", []string{"pods-guarded", "exclude-namespaces"}, []string{
+		"--set", "webhooks.podMode=guarded",
+		"--set-json", `webhooks.namespaceExclusions=[{"key":"kubernetes.azure.com/managedby","operator":"NotIn","values":["aks"]}]`,
+	}},
 	{"on the control plane", []string{"control-plane"}, []string{
 		"--set-json", `tolerations=[{"key":"node-role.kubernetes.io/control-plane","operator":"Exists","effect":"NoSchedule"}]`,
 	}},
@@ -64,7 +68,7 @@ func TestScenario079_KustomizeAndTheChartRenderTheSame(t *testing.T) {
 
 func TestScenario079_TheSameInAnotherNamespace(t *testing.T) {
 	const other = "workloads"
-	moved := suite(t)
+	moved := suite(t, "pods-guarded")
 	moved.Namespace = other
 	k := kustomization{
 		Resources:  []string{moved.folder(t)},
@@ -72,7 +76,7 @@ func TestScenario079_TheSameInAnotherNamespace(t *testing.T) {
 	}
 	dir := k.folder(t)
 	bases := withoutNamespace(parse(t, kubectl(t, "", "kustomize", dir)))
-	text, err := tryHelm(t, "template", "flotilla", chart(), "--set", "createNamespace=true", "--namespace", other)
+	text, err := tryHelm(t, "template", "flotilla", chart(), "--set", "createNamespace=true,webhooks.podMode=guarded", "--namespace", other)
 	require.NoError(t, err)
 	rendered := parse(t, text)
 	require.Equal(t, slices.Sorted(maps.Keys(bases)), slices.Sorted(maps.Keys(rendered)))
@@ -196,8 +200,8 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 
 // TestTakingOverBeginsWithoutHooks is the first step of section 10: processes, and nothing that refuses.
 func TestTakingOverBeginsWithoutHooks(t *testing.T) {
-	rendered := template(t, "--set", "webhooks.enabled=false")
-	all := template(t)
+	rendered := template(t, "--set", "webhooks.enabled=false,webhooks.podMode=guarded")
+	all := template(t, "--set", "webhooks.podMode=guarded")
 	require.Len(t, rendered, len(all)-4)
 	for _, o := range rendered {
 		require.NotContains(t, []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}, o.GetKind())
