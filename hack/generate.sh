@@ -12,10 +12,9 @@ if [[ "${1:-}" == --check ]]; then
   copy="$(mktemp -d)"
   trap 'rm -rf "$copy"' EXIT
   tree="$copy"
-  mkdir -p "$tree/hack" "$tree/internal"
-  cp -r "$root/apis" "$root/deploy" "$root/go.mod" "$root/go.sum" "$tree"
+  mkdir -p "$tree/hack"
+  cp -r "$root/apis" "$root/deploy" "$root/internal" "$root/go.mod" "$root/go.sum" "$tree"
   cp -r "$root/hack/crds" "$root/hack/manifests" "$root/hack/boilerplate.go.txt" "$tree/hack"
-  cp -r "$root/internal/hooks" "$tree/internal"
 elif [[ $# -gt 0 ]]; then
   echo "generate.sh: unknown argument $1; allowed is --check" >&2
   exit 2
