@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
@@ -386,4 +388,31 @@ func TestNothingIsRememberedOfASetThatIsGone(t *testing.T) {
 	require.True(t, f.controller.gate.Open("set"))
 	_, failed := f.controller.backoff.Wait("set", partCreate, "1", f.Clock.Now())
 	require.False(t, failed)
+}
+
+// Pods that serve although what their update gave them has not arrived are taken down within the budget all the same.
+func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
+	f := newFixture(t)
+	cpu := func(q string) func(*v1beta1.CloneSet) {
+		return func(s *v1beta1.CloneSet) {
+			s.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(q)}
+			s.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		}
+	}
+	f.start(4, inPlace, cpu("2"), unavailable("4"))
+	f.Edit(cpu("3"))
+	f.Rest()
+	for _, name := range f.Names() {
+		f.EditPod(name, func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		})
+		require.False(t, inplace.IsCompleted(f.Pod(name)))
+	}
+	f.Edit(image("b"), unavailable("1"))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.NoError(t, err)
+	require.Equal(t, 3, f.Available())
+	f.Rest()
+	require.Equal(t, "4b", f.Images())
 }

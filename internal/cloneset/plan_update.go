@@ -260,12 +260,12 @@ func (s *Snapshot) planBehind(plan *Plan, members []*member, now time.Time) map[
 // Pods are not to be replaced. They are not available, and were taken down within the budget.
 func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, now time.Time) {
 	for _, m := range members {
-		why, infeasible := inplace.IsInfeasible(m.Pod)
-		switch {
-		case !infeasible || !m.isAt(way.to) || m.leaving:
-		case s.isInPlaceOnly():
+		if !m.isAt(way.to) || m.leaving {
+			continue
+		}
+		if why, infeasible := inplace.IsInfeasible(m.Pod); infeasible && s.isInPlaceOnly() {
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
-		case m.state == pub.LifecycleStateUpdating:
+		} else if _, never := inplace.NeverCompletes(m.Pod); never {
 			plan.Update = append(plan.Update, s.recreate(m, way, now))
 		}
 	}

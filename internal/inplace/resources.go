@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -189,4 +191,20 @@ func IsInfeasible(p *corev1.Pod) (string, bool) {
 		return "the node cannot satisfy the new resources", true
 	}
 	return c.Message, true
+}
+
+// NeverCompletes says whether the Pod is in an update that its node has refused for ever, and why. A Pod without a state is
+// in one too if its record says so: somebody has spoiled its label.
+func NeverCompletes(p *corev1.Pod) (string, bool) {
+	why, infeasible := IsInfeasible(p)
+	if !infeasible {
+		return "", false
+	}
+	switch pods.LifecycleState(p) {
+	case pub.LifecycleStateUpdating:
+		return why, true
+	case "":
+		return why, !IsCompleted(p)
+	}
+	return "", false
 }

@@ -125,6 +125,8 @@ type planner struct {
 	moved bool
 	// down is how many slots count against the budget of updates.
 	down int
+	// out is how many of them have no Pod that serves.
+	out int
 	// stopped: no further Pod is updated.
 	stopped bool
 }

@@ -119,7 +119,7 @@ func (p *planner) repair(s *slot) {
 	switch {
 	case s.m.specified:
 		p.delete(s.m)
-	case isInfeasible(s.m):
+	case neverCompletes(s.m):
 		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
 	case begun || p.isAbandoned(s.m):

@@ -88,6 +88,9 @@ func (p *planner) update() {
 		if s.down = p.isDown(s); s.down {
 			p.down++
 		}
+		if s.out = p.isOut(s); s.out {
+			p.out++
+		}
 	}
 	p.deleteSpecified()
 	p.replaceInfeasible()
@@ -103,37 +106,59 @@ func (p *planner) update() {
 		}
 	}
 	for _, s := range p.updating {
-		if !p.isDue(s) {
+		if s.worked || !p.isDue(s) {
 			continue
 		}
-		if !s.down && !p.mayTakeDown() {
+		if !s.down && !p.mayTakeDown(s) {
 			return
 		}
 		p.work(s)
 	}
 }
 
-// isDown says whether a slot counts against the budget of updates.
+// isOut says whether a slot has no Pod that serves.
+func (p *planner) isOut(s *slot) bool { return s.m == nil || !s.m.healthy() || !s.m.available }
+
+// isDown says whether a slot counts against the budget of updates: that may be a Pod that serves while its update is not
+// completed, or while its claims grow.
 func (p *planner) isDown(s *slot) bool {
-	return s.m == nil || !s.m.healthy() || !s.m.available || !inplace.IsCompleted(s.m.Pod) ||
-		p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isReady)
+	return p.isOut(s) || !inplace.IsCompleted(s.m.Pod) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isReady)
 }
 
-// mayTakeDown says whether one more Pod that works may be given up. None may while Pods are missing that are not allowed to
-// be created yet.
-func (p *planner) mayTakeDown() bool { return p.down < p.n.maxUnavailable && !p.throttled }
+// mayTakeDown says whether the Pod of a slot may be given up. One that serves nothing costs nothing. One that serves and
+// counts against the budget already has its place in it, as long as not as many others are out. None that serves may go
+// while Pods are missing that are not allowed to be created yet.
+func (p *planner) mayTakeDown(s *slot) bool {
+	switch {
+	case s.out:
+		return true
+	case s.down:
+		return p.out < p.n.maxUnavailable && !p.throttled
+	}
+	return p.down < p.n.maxUnavailable && !p.throttled
+}
 
-func (p *planner) takeDown(s *slot) {
+// spend has a slot count against the budget.
+func (p *planner) spend(s *slot) {
 	if !s.down {
 		s.down = true
 		p.down++
 	}
 }
 
+// takeDown gives the Pod of a slot up.
+func (p *planner) takeDown(s *slot) {
+	p.spend(s)
+	if !s.out {
+		s.out = true
+		p.out++
+	}
+}
+
 // deleteSpecified deletes Pods by their label, highest ordinal first. One that the budget does not allow holds up no others.
 func (p *planner) deleteSpecified() {
 	for _, s := range slices.Backward(p.slots) {
-		if s.m == nil || !s.m.specified || s.m.terminating || !s.down && !p.mayTakeDown() {
+		if s.m == nil || !s.m.specified || s.m.terminating || !p.mayTakeDown(s) {
 			continue
 		}
 		p.takeDown(s)
@@ -148,21 +173,18 @@ func (p *planner) replaceInfeasible() {
 		if s.m == nil || s.m.terminating || !s.m.updated || s.m.state == pub.LifecycleStatePreparingDelete {
 			continue
 		}
-		why, infeasible := inplace.IsInfeasible(s.m.Pod)
-		switch {
-		case !infeasible:
-		case p.isInPlaceOnly():
+		if why, infeasible := inplace.IsInfeasible(s.m.Pod); infeasible && p.isInPlaceOnly() {
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
-		case s.m.state == pub.LifecycleStateUpdating:
+		} else if neverCompletes(s.m) {
 			p.replace(s.m)
 		}
 	}
 }
 
-// isInfeasible says whether the update of the Pod never ends, because its node does not have what it asks for.
-func isInfeasible(m *member) bool {
-	_, infeasible := inplace.IsInfeasible(m.Pod)
-	return infeasible && m.updated && m.state == pub.LifecycleStateUpdating
+// neverCompletes says whether the update of the Pod never ends, because its node does not have what it asks for.
+func neverCompletes(m *member) bool {
+	_, never := inplace.NeverCompletes(m.Pod)
+	return never && m.updated
 }
 
 func (p *planner) replace(m *member) {
@@ -187,13 +209,14 @@ func (p *planner) isDue(s *slot) bool {
 
 // work takes a candidate further: first its claims, and when these are done the Pod.
 func (p *planner) work(s *slot) {
+	s.worked = true
 	if !p.isDue(s) {
 		return
 	}
 	if p.isPostponed(s.m) || p.resizesClaims() && !p.workOnClaims(s) {
 		return
 	}
-	if p.isOutdated(s.m) {
+	if p.isOutdated(s.m) && p.mayTakeDown(s) {
 		p.take(s)
 	}
 }
@@ -222,13 +245,13 @@ func (p *planner) workOnClaims(s *slot) bool {
 			return false
 		}
 		// It counts at once: an obstacle to another claim of the slot does not take that back.
-		p.takeDown(s)
+		p.spend(s)
 		p.plan.Resize = append(p.plan.Resize, ClaimPatch{Claim: c.claim, Patch: c.resize(p.Set), Pod: s.m.Pod})
 	}
 	if all(list, comparison.isCompleted) {
 		return true
 	}
-	p.takeDown(s)
+	p.spend(s)
 	return false
 }
 

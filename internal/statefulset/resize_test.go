@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 )
 
 func cpu(q string) edit {
@@ -60,4 +61,38 @@ func TestAPodThatIsRefusedItsResourcesWaitsForItsHook(t *testing.T) {
 	f.release(1)
 	f.Rest()
 	require.NotEqual(t, uid, f.Pod(name(1)).UID)
+}
+
+func TestAPodWhoseNodeHasTooLittleIsReplacedWhateverItsLabelSays(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, inPlace, cpu("2"))
+	uid := f.Pod(name(1)).UID
+	f.Edit(cpu("200"))
+	f.sync()
+	require.Equal(t, pub.LifecycleStateUpdating, f.stateOf(1))
+	f.label(1, pub.LifecycleStateKey, "garbage")
+	for range 5 {
+		f.Pass()
+	}
+	require.NotEqual(t, uid, f.Pod(name(1)).UID)
+}
+
+// Pods that serve although what their update gave them has not arrived count against the budget, and yet no more of them may
+// be taken out of service than it has room for.
+func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, parallel, inPlace, cpu("2"), unavailable("4"))
+	f.Edit(cpu("3"))
+	f.Rest()
+	for i := range 4 {
+		f.EditPod(name(i), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		})
+		require.False(t, inplace.IsCompleted(f.Pod(name(i))))
+	}
+	f.Edit(image("b"), unavailable("1"))
+	f.sync()
+	require.Equal(t, 3, f.Available())
+	f.Rest()
+	require.Equal(t, "0:b 1:b 2:b 3:b", f.state())
 }

@@ -78,6 +78,10 @@ type slot struct {
 	old bool
 	// down: it counts against the budget of updates.
 	down bool
+	// out: it has no Pod that serves.
+	out bool
+	// worked: the update has looked at it.
+	worked bool
 	// candidate: the strategy wants it at the update revision.
 	candidate bool
 }
