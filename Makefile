@@ -9,8 +9,8 @@ DIR       ?= $(CURDIR)/.cluster/dev
 SIM_NODES ?= 10
 # One integration test at most this long; the cold build of Kubernetes happens before it.
 TIMEOUT   ?= 20m
-# What `make bench` measures: cloneset, webhook, or parts of the latter; `go run ./test/bench -h` lists them.
-PARTS     ?= cloneset webhook
+# What `make bench` measures: cloneset, statefulset, webhook, or parts of the latter; `go run ./test/bench -h` lists them.
+PARTS     ?= cloneset statefulset webhook
 
 BINARIES := $(notdir $(wildcard cmd/*))
 LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
@@ -71,7 +71,7 @@ demo: build ## Roll a CloneSet on a real API server and watch it
 	@$(BIN)/demo --dir $(CURDIR)/.cluster/demo
 
 .PHONY: bench
-bench: build ## Measure the PARTS beside a native Deployment and beside what is promised
+bench: build ## Measure the PARTS beside native kinds and beside what is promised
 	go run ./test/bench -parts "$(PARTS)"
 
 .PHONY: clean

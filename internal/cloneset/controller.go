@@ -53,6 +53,8 @@ type Controller struct {
 	memory  memory
 	// preDownload: of these sets it was told that images are not pulled ahead.
 	preDownload workload.Once
+	// templates are remembered as they are encoded.
+	templates history.Memory
 }
 
 func newController(env *app.Env, options Options) (*Controller, error) {
@@ -183,7 +185,9 @@ func (c *Controller) stall(ctx context.Context, set *v1beta1.CloneSet, selector 
 	return workload.Stalled, c.writeStatus(ctx, set, status)
 }
 
-func (c *Controller) history() history.Keeper { return history.Keeper{Writer: c.writer} }
+func (c *Controller) history() history.Keeper {
+	return history.Keeper{Writer: c.writer, Memory: &c.templates}
+}
 
 // resolve finds or makes the revision of the present template, and finds the one that partition holds Pods at.
 func (c *Controller) resolve(ctx context.Context, s *Snapshot, claimsHash string) error {
@@ -278,4 +282,5 @@ func (c *Controller) forget(uid types.UID) {
 	c.backoff.Forget(uid)
 	c.memory.forget(uid)
 	c.preDownload.Forget(uid)
+	c.templates.Forget(uid)
 }

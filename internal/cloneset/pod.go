@@ -159,7 +159,7 @@ func revisionOwner(set *v1beta1.CloneSet, claimsHash string) (history.Owner, err
 			Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
 			Labels: set.Spec.Template.Labels, Annotations: annotations,
 		},
-		UID: set.UID, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
+		UID: set.UID, Generation: set.Generation, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
 		UpdateRevision: set.Status.UpdateRevision, CurrentRevision: set.Status.CurrentRevision,
 		Renewed: map[string]string{pub.CloneSetVolumeClaimTemplateHashKey: claimsHash},
 	}, nil

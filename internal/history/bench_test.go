@@ -25,14 +25,14 @@ func BenchmarkResolve(b *testing.B) {
 		set := &sets[i]
 		v1beta1.SetDefaults_StatefulSet(set)
 		owner := Owner{
-			Owner: revision.Owner{Name: set.Name, Namespace: set.Namespace}, UID: set.UID, Template: &set.Spec.Template,
+			Owner: revision.Owner{Name: set.Name, Namespace: set.Namespace}, UID: set.UID, Generation: 1, Template: &set.Spec.Template,
 			UpdateRevision: set.Status.UpdateRevision, CurrentRevision: set.Status.CurrentRevision,
 		}
-		list := full(b, set)
+		list, keeper := full(b, set), Keeper{Memory: &Memory{}}
 		b.ReportAllocs()
 		for b.Loop() {
 			h := History{Revisions: list}
-			if err := (Keeper{}).Resolve(context.Background(), &h, owner); err != nil || h.Update == nil {
+			if err := keeper.Resolve(context.Background(), &h, owner); err != nil || h.Update == nil {
 				b.Fatalf("revision %v: %v", h.Update, err)
 			}
 		}

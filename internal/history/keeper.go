@@ -20,6 +20,8 @@ import (
 type Owner struct {
 	revision.Owner
 	UID types.UID
+	// Generation is that of the spec that the template is in; 0: not known.
+	Generation int64
 	// Template is the present one.
 	Template *corev1.PodTemplateSpec
 	// UpdateRevision, CurrentRevision and CollisionCount are those of the status; empty and 0 without one.
@@ -32,12 +34,16 @@ type Owner struct {
 }
 
 // Keeper writes revisions.
-type Keeper struct{ Writer *kube.Writer }
+type Keeper struct {
+	Writer *kube.Writer
+	// Memory saves encoding templates again; may be nil.
+	Memory *Memory
+}
 
 // Resolve finds or makes the revision of the present template, and finds the one that partition holds Pods at.
 func (k Keeper) Resolve(ctx context.Context, h *History, o Owner) error {
 	h.CollisionCount = o.CollisionCount
-	data, err := revision.Encode(o.Template)
+	data, err := k.Memory.encode(&o)
 	if err != nil {
 		return err
 	}

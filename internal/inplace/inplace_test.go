@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -362,4 +363,42 @@ func sortJSON(t *testing.T, text string) string {
 	out, err := json.Marshal(v)
 	require.NoError(t, err)
 	return string(out)
+}
+
+// TestANewPodsGatesAreAnsweredWhateverItsKubeletWrites: a Pod that was not answered yet is being started, and its version changes
+// all the time. Any other Pod may be in an update that was not seen.
+func TestANewPodsGatesAreAnsweredWhateverItsKubeletWrites(t *testing.T) {
+	fresh := func(state pub.LifecycleStateType, edits ...func(*corev1.Pod)) *corev1.Pod {
+		p := livePod()
+		p.ResourceVersion, p.Labels[pub.LifecycleStateKey], p.Status.Conditions = "7", string(state), nil
+		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: pub.InPlaceUpdateReady}, {ConditionType: pub.KruisePodReady}}
+		for _, e := range edits {
+			e(p)
+		}
+		return p
+	}
+	answered := func(gate corev1.PodConditionType) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: gate, Status: corev1.ConditionTrue}}
+		}
+	}
+	recorded := func(p *corev1.Pod) { p.Annotations = map[string]string{pub.InPlaceUpdateStateKey: `{}`} }
+	for name, c := range map[string]struct {
+		pod *corev1.Pod
+		any bool
+	}{
+		"a Pod that is made Normal":         {fresh(pub.LifecycleStateNormal), true},
+		"a Pod that becomes Normal":         {fresh(pub.LifecycleStatePreparingNormal), true},
+		"its image gate is answered":        {fresh(pub.LifecycleStateNormal, answered(pub.InPlaceUpdateReady)), false},
+		"its lifecycle gate is answered":    {fresh(pub.LifecycleStateNormal, answered(pub.KruisePodReady)), false},
+		"it was updated":                    {fresh(pub.LifecycleStateNormal, recorded), false},
+		"it is about to be updated":         {fresh(pub.LifecycleStatePreparingUpdate), false},
+		"somebody has taken its label away": {fresh(""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := step(c.pod, now)
+			require.True(t, s.Due)
+			require.Equal(t, !c.any, strings.Contains(string(s.Patch.Body), `"resourceVersion":"7"`), string(s.Patch.Body))
+		})
+	}
 }

@@ -248,7 +248,11 @@ func (r Refresh) settle(p *corev1.Pod, step Step) Step {
 // well; a precondition on the version would fail for many of the Pods that are created together. There is no start that
 // could be overlooked: what we have begun ourselves we have seen.
 func isNew(p *corev1.Pod, state pub.LifecycleStateType) bool {
-	return state == pub.LifecycleStatePreparingNormal && pods.Condition(p, pub.InPlaceUpdateReady) == nil && pods.Condition(p, pub.KruisePodReady) == nil
+	switch state {
+	case pub.LifecycleStatePreparingNormal, pub.LifecycleStateNormal:
+		return !HasRecord(p) && pods.Condition(p, pub.InPlaceUpdateReady) == nil && pods.Condition(p, pub.KruisePodReady) == nil
+	}
+	return false
 }
 
 func (r Refresh) answerGates(o *patch.Object, p *corev1.Pod, state pub.LifecycleStateType) {

@@ -43,6 +43,8 @@ type Controller struct {
 	backoff kube.Backoff
 	// preDownload: of these sets it was told that images are not pulled ahead.
 	preDownload workload.Once
+	// templates are remembered as they are encoded.
+	templates history.Memory
 }
 
 // metricsSubsystem is part of the names of the controller's metrics.
@@ -138,7 +140,9 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.StatefulSet) (
 	return plan.RequeueAfter, err
 }
 
-func (c *Controller) history() history.Keeper { return history.Keeper{Writer: c.writer} }
+func (c *Controller) history() history.Keeper {
+	return history.Keeper{Writer: c.writer, Memory: &c.templates}
+}
 
 // tellPreDownload tells once that images are not pulled ahead.
 func (c *Controller) tellPreDownload(set *v1beta1.StatefulSet) {
@@ -202,4 +206,5 @@ func (c *Controller) forget(uid types.UID) {
 	c.gate.Forget(uid)
 	c.backoff.Forget(uid)
 	c.preDownload.Forget(uid)
+	c.templates.Forget(uid)
 }

@@ -125,7 +125,7 @@ func (c *Controller) revisionOwner(set *v1beta1.StatefulSet) history.Owner {
 			Name: set.Name, Namespace: set.Namespace, Reference: ownerReference(set),
 			Labels: set.Spec.Template.Labels, Annotations: set.Annotations,
 		},
-		UID: set.UID, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
+		UID: set.UID, Generation: set.Generation, Template: &set.Spec.Template, CollisionCount: ptr.Deref(set.Status.CollisionCount, 0),
 		UpdateRevision: set.Status.UpdateRevision, CurrentRevision: set.Status.CurrentRevision,
 		MayAdopt: func(ctx context.Context) (bool, error) { return c.mayAdopt(ctx, set) },
 	}

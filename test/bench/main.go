@@ -34,6 +34,7 @@ type options struct {
 // Parts that can be chosen.
 const (
 	partCloneSet   = "cloneset"
+	partStateful   = "statefulset"
 	partIdle       = "idle"
 	partConversion = "conversion"
 	partAdmission  = "admission"
@@ -42,7 +43,7 @@ const (
 	partSecrets    = "secrets"
 	partStorage    = "storage"
 
-	// partWebhook is all but the first.
+	// partWebhook is all of the webhooks.
 	partWebhook = "webhook"
 )
 
@@ -61,10 +62,10 @@ func (o *options) choose(list string) error {
 			for _, p := range webhookParts() {
 				o.parts[p] = true
 			}
-		case name == partCloneSet || slices.Contains(webhookParts(), name):
+		case name == partCloneSet || name == partStateful || slices.Contains(webhookParts(), name):
 			o.parts[name] = true
 		default:
-			return fmt.Errorf("--parts has %q: must be of %s, %s (all that follow), %s", name, partCloneSet, partWebhook, strings.Join(webhookParts(), ", "))
+			return fmt.Errorf("--parts has %q: must be of %s, %s, %s (all that follow), %s", name, partCloneSet, partStateful, partWebhook, strings.Join(webhookParts(), ", "))
 		}
 	}
 	if len(o.parts) == 0 {
@@ -81,7 +82,7 @@ func main() {
 	flag.IntVar(&o.deletions, "deletions", 100, "Pods that are deleted to see how soon they are replaced")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch for writes when nothing happens")
 	flag.BoolVar(&o.keep, "keep", false, "leave the cluster running")
-	parts := flag.String("parts", partCloneSet+","+partWebhook, "what to measure: "+partCloneSet+", "+partWebhook+" or of it "+strings.Join(webhookParts(), ", "))
+	parts := flag.String("parts", partCloneSet+","+partStateful+","+partWebhook, "what to measure: "+partCloneSet+", "+partStateful+", "+partWebhook+" or of it "+strings.Join(webhookParts(), ", "))
 	flag.IntVar(&o.list, "list", 1000, "objects in one conversion review")
 	flag.IntVar(&o.reviews, "reviews", 5000, "conversion reviews of one object")
 	flag.IntVar(&o.sidecarSets, "sidecarsets", 1000, "SidecarSets that are there when admission is measured")
@@ -107,7 +108,7 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	dir := filepath.Join(localcluster.Root(), ".cluster", "bench")
 	cluster, err := localcluster.Up(localcluster.Options{
-		Dir: dir, SimNodes: o.nodes, Without: []string{"deployment-controller", "replicaset-controller"},
+		Dir: dir, SimNodes: o.nodes, Without: []string{"deployment-controller", "replicaset-controller", "statefulset-controller"},
 	})
 	if err != nil {
 		return err
@@ -131,12 +132,17 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		report(os.Stdout, o, native, ours)
 	}
+	if o.has(partStateful) {
+		if err := b.stateful(ctx, os.Stdout); err != nil {
+			return err
+		}
+	}
 	if !slices.ContainsFunc(webhookParts(), o.has) {
 		return nil
 	}
 	told, err := b.webhooks(ctx)
 	// What was measured before an error is worth seeing, too.
-	told.print(os.Stdout)
+	told.print(os.Stdout, "webhook-server and cert-rotator on a real API server, one run")
 	if err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}

@@ -11,8 +11,30 @@ import (
 
 func report(out io.Writer, o options, native, ours *side) {
 	fmt.Fprintf(out, "\n%d Pods on %d simulated nodes, maxUnavailable 25%%, maxSurge 25%% (0 in place), one run\n\n", o.pods, o.nodes)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "phase\tfigure\tDeployment\tCloneSet\tratio\t")
+	w := table(out)
+	compare(w, o, native, ours)
+	for _, q := range []float64{0.5, 0.99} {
+		x, y := quantile(native.replacements, q), quantile(ours.replacements, q)
+		fmt.Fprintf(w, "deletion to replacement\tp%g, ms\t%.1f\t%.1f\t%.2f\t\n", q*100, milliseconds(x), milliseconds(y), y.Seconds()/x.Seconds())
+	}
+	for _, phase := range []string{phaseWide, phaseFleet} {
+		f := ours.phases[phase]
+		name := fmt.Sprintf("%s (%d Pods)", phase, f.pods)
+		fmt.Fprintf(w, "%s\tseconds until all are Ready\t-\t%.2f\t\t\n", name, f.wall.Seconds())
+		fmt.Fprintf(w, "%s\tCPU seconds\t-\t%.2f\t\t\n", name, f.cpu.Seconds())
+		fmt.Fprintf(w, "%s\tpeak memory, MiB\t-\t%.2f\t\t\n", name, float64(f.peak)/(1<<20))
+		fmt.Fprintf(w, "%s\twrites per Pod\t-\t%.2f\t\t\n", name, float64(f.writes.total())/float64(f.pods))
+		fmt.Fprintf(w, "%s\tconflicts (409)\t-\t%d\t\t\n", name, f.conflicts)
+	}
+	// Nothing to do about a report that cannot be printed.
+	_ = w.Flush()
+}
+
+func table(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+
+// compare prints what both sides cost, phase by phase.
+func compare(w io.Writer, o options, native, ours *side) {
+	fmt.Fprintf(w, "phase\tfigure\t%s\t%s\tratio\t\n", native.name, ours.name)
 	for _, phase := range []string{phaseCreate, phaseInPlace, phaseRecreate} {
 		a, hasNative := native.phases[phase]
 		b := ours.phases[phase]
@@ -34,21 +56,6 @@ func report(out io.Writer, o options, native, ours *side) {
 	}
 	fmt.Fprintf(w, "idle %s\twrites\t%d\t%d\t\t\n", o.idle, native.idleWrites.total(), ours.idleWrites.total())
 	fmt.Fprintf(w, "\theap per Pod, KiB\t-\t%.2f\t\t\n", ours.heapPerPod/1024)
-	for _, q := range []float64{0.5, 0.99} {
-		x, y := quantile(native.replacements, q), quantile(ours.replacements, q)
-		fmt.Fprintf(w, "deletion to replacement\tp%g, ms\t%.1f\t%.1f\t%.2f\t\n", q*100, milliseconds(x), milliseconds(y), y.Seconds()/x.Seconds())
-	}
-	for _, phase := range []string{phaseWide, phaseFleet} {
-		f := ours.phases[phase]
-		name := fmt.Sprintf("%s (%d Pods)", phase, f.pods)
-		fmt.Fprintf(w, "%s\tseconds until all are Ready\t-\t%.2f\t\t\n", name, f.wall.Seconds())
-		fmt.Fprintf(w, "%s\tCPU seconds\t-\t%.2f\t\t\n", name, f.cpu.Seconds())
-		fmt.Fprintf(w, "%s\tpeak memory, MiB\t-\t%.2f\t\t\n", name, float64(f.peak)/(1<<20))
-		fmt.Fprintf(w, "%s\twrites per Pod\t-\t%.2f\t\t\n", name, float64(f.writes.total())/float64(f.pods))
-		fmt.Fprintf(w, "%s\tconflicts (409)\t-\t%d\t\t\n", name, f.conflicts)
-	}
-	// Nothing to do about a report that cannot be printed.
-	_ = w.Flush()
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

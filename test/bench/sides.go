@@ -161,17 +161,7 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.user = "cloneset-controller"
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, s.user, b.cluster.Scratch())
-	if err != nil {
-		return nil, err
-	}
-	pprof, err := localcluster.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s.process, err = b.cluster.Start("cloneset-controller", b.cluster.Scratch(), "--kubeconfig", kubeconfig, "--leader-elect=false",
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address="+pprof)
+	pprof, err := b.startOurs(ctx, s, "cloneset-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -226,23 +216,14 @@ func (b *bench) clonesetPhases(ctx context.Context, s *side, namespace string) e
 			return err
 		}
 	}
-	phases := []struct {
-		name, image string
-		do          func(context.Context) error
-	}{
+	return b.phases(ctx, s, namespace, []phase{
 		{phaseCreate, imageA, func(ctx context.Context) error {
 			_, err := sets.Create(ctx, set, metav1.CreateOptions{})
 			return err
 		}},
 		{phaseInPlace, imageB, update("InPlaceIfPossible", imageB)},
 		{phaseRecreate, imageC, update("ReCreate", imageC)},
-	}
-	for _, p := range phases {
-		if err := b.measure(ctx, s, namespace, p.name, p.do, b.options.pods, allReady(b.options.pods, p.image)); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 )
 
 // verdict is a figure beside what the product promises.
@@ -42,9 +41,9 @@ func (v *verdicts) failures(part string, calls *tally) {
 	}
 }
 
-func (v verdicts) print(out io.Writer) {
-	fmt.Fprintf(out, "\nwebhook-server and cert-rotator on a real API server, one run\n\n")
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func (v verdicts) print(out io.Writer, title string) {
+	fmt.Fprintf(out, "\n%s\n\n", title)
+	w := table(out)
 	fmt.Fprintln(w, "part\tfigure\tvalue\ttarget\t\t")
 	for _, row := range v {
 		word := ""
