@@ -166,12 +166,22 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if scale() && !p.moved {
 		p.update()
 	}
+	p.dropSuperseded()
 	for _, m := range p.members() {
 		if after, ok := pods.AvailableAfter(m.Pod, n.minReadySeconds, now); ok {
 			plan.look(after)
 		}
 	}
 	return plan, nil
+}
+
+// dropSuperseded leaves out steps of Pods that go, and those that would give a Pod what it was to have before it is taken
+// further: what it lacks was worked out from what it has now.
+func (p *planner) dropSuperseded() {
+	p.plan.Refresh = slices.DeleteFunc(p.plan.Refresh, func(r Refresh) bool {
+		return slices.ContainsFunc(p.plan.Delete, func(d Deletion) bool { return d.Pod == r.Pod }) ||
+			r.Step.Moves && slices.ContainsFunc(p.plan.Update, func(u Update) bool { return u.Pod == r.Pod })
+	})
 }
 
 // members are all Pods, those in slots first.
