@@ -51,6 +51,8 @@ type bounds struct {
 	unavailable int
 	// minReady are the longest and the shortest minReadySeconds.
 	minReady, minReadyLeast int32
+	// current: the controller has seen the present spec.
+	current bool
 	// available may not become fewer; it rises with what is reached.
 	available int
 	updated   map[string]int
@@ -186,6 +188,10 @@ func (s *simulation) check() {
 		return
 	}
 	b := &s.bounds
+	if is := s.isCurrent(); is != b.current && b.minReady != b.minReadyLeast {
+		// What an older spec has taken down may have been all that counts as available now.
+		b.current, b.available = is, min(b.available, s.AvailableAfter(b.minReady))
+	}
 	if n := len(s.Active()) - s.excluded(); n > b.pods {
 		s.fail("%d Pods exist, at most %d are allowed", n, b.pods)
 	}
@@ -198,6 +204,13 @@ func (s *simulation) check() {
 	if n := s.at(wanted) - s.excluded(); n > b.updated[wanted] && n > len(s.Active())-s.numbers().partition && s.current() != wanted {
 		s.fail("%d Pods are at %s, at most %d may be", n, wanted, b.updated[wanted])
 	}
+}
+
+// isCurrent says whether the controller's cache shows the present spec.
+func (s *simulation) isCurrent() bool {
+	item, exists, err := s.controller.sets.GetStore().GetByKey(namespace + "/" + s.Set().Name)
+	must(err)
+	return exists && item.(*v1beta1.CloneSet).Generation == s.Set().Generation
 }
 
 // excluded are Pods that wait for their deletion, where they do not count as existing.

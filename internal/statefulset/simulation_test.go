@@ -52,6 +52,8 @@ type bounds struct {
 	unavailable  int
 	// minReady are the longest and the shortest minReadySeconds.
 	minReady, minReadyLeast int32
+	// current: the controller has seen the present spec.
+	current bool
 	// available Pods of kept ordinals may not become fewer; it rises with what is reached.
 	available int
 	// claims are those of kept ordinals.
@@ -204,6 +206,10 @@ func (s *simulation) check() {
 		return
 	}
 	b := &s.bounds
+	if is := s.isCurrent(); is != b.current && b.minReady != b.minReadyLeast {
+		// What an older spec has taken down may have been all that counts as available now.
+		b.current, b.available = is, min(b.available, s.keptAvailable(b.minReady))
+	}
 	if available := s.keptAvailable(b.minReadyLeast); available < b.available {
 		s.fail("%d Pods of wanted ordinals are available, at least %d must be", available, b.available)
 	}
@@ -232,6 +238,13 @@ func (s *simulation) checkWrite(verb, resource, name string) {
 			s.fail("Pod %s was created before Pod %d was available", name, lower)
 		}
 	}
+}
+
+// isCurrent says whether the controller's cache shows the present spec.
+func (s *simulation) isCurrent() bool {
+	item, exists, err := s.controller.sets.GetStore().GetByKey(namespace + "/" + setName)
+	must(err)
+	return exists && item.(*v1beta1.StatefulSet).Generation == s.Set().Generation
 }
 
 // seen is the set as the controller's cache shows it.
