@@ -11,8 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -207,26 +205,9 @@ func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.CloneSet
 	return c.writeStatus(ctx, set, NoRevisionStatus(set, kube.FirstLine(problem), now))
 }
 
-// writeStatus sends what differs, and nothing if nothing does.
 func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, status *v1beta1.CloneSetStatus) error {
-	if set.Status.ObservedGeneration > 0 && equality.Semantic.DeepEqual(&set.Status, status) {
-		return nil
-	}
-	diff, err := kube.StatusPatch(set, set.Status.ObservedGeneration == 0, &set.Status, status)
-	if diff == nil || err != nil {
-		return err
-	}
-	patched, err := c.env.Flotilla.AppsV1beta1().CloneSets(set.Namespace).Patch(
-		ctx, set.Name, types.MergePatchType, diff, metav1.PatchOptions{}, "status")
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	c.gate.Wrote(set.UID, c.sets.GetStore(), patched.ResourceVersion)
-	c.metrics.Wrote("CloneSet", "status")
-	return nil
+	return kube.WriteStatus(ctx, c.writer, c.sets.GetStore(), c.env.Flotilla.AppsV1beta1().CloneSets(set.Namespace), set,
+		kube.Statuses{Old: &set.Status, New: status, First: set.Status.ObservedGeneration == 0}, "CloneSet")
 }
 
 // tidy removes what has served its purpose: old revisions, and names of Pods that are gone. It returns whether more is

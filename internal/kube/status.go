@@ -1,34 +1,63 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
 
-// StatusPatch is the merge patch that takes the status of an owner from one value to another, and that applies to no
-// namesake that was created since; nil if nothing differs. The first status is written with its zeros: that there are
-// none is worth knowing.
-func StatusPatch(owner metav1.Object, first bool, old, status any) ([]byte, error) {
-	body, err := statusPatch(owner, first, old, status)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(owner), err)
-	}
-	return body, nil
+// Statuses are the status of an owner as it was seen, and as it should be.
+type Statuses struct {
+	Old, New any
+	// First: the owner has no status yet. The first one is written with its zeros: that there are none is worth knowing.
+	First bool
 }
 
-func statusPatch(owner metav1.Object, first bool, old, status any) ([]byte, error) {
+// WriteStatus sends what differs, and nothing if nothing does. It applies to no namesake that was created since; that the
+// owner is gone is no error.
+func WriteStatus[T metav1.Object](ctx context.Context, w *Writer, store Store, client writable[T], owner T, s Statuses, kind string) error {
+	if !s.First && equality.Semantic.DeepEqual(s.Old, s.New) {
+		return nil
+	}
+	body, err := s.patch(owner)
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s: %w", cache.MetaObjectToName(owner), err)
+	}
+	if body == nil {
+		return nil
+	}
+	patched, err := client.Patch(ctx, owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		if isUnanswered(err) {
+			putInDoubt(w.Gate, store, owner.GetUID(), client, owner, kind, nil)
+		}
+		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(owner), err)
+	}
+	w.Gate.Wrote(owner.GetUID(), store, patched.GetResourceVersion())
+	w.wrote(kind, "status")
+	return nil
+}
+
+// patch is the merge patch from the old to the new status; nil if nothing differs.
+func (s Statuses) patch(owner metav1.Object) ([]byte, error) {
 	before := []byte(`{"status":{}}`)
 	var err error
-	if !first {
-		if before, err = json.Marshal(map[string]any{"status": old}); err != nil {
+	if !s.First {
+		if before, err = json.Marshal(map[string]any{"status": s.Old}); err != nil {
 			return nil, err
 		}
 	}
-	after, err := json.Marshal(map[string]any{"status": status})
+	after, err := json.Marshal(map[string]any{"status": s.New})
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,10 @@ package statefulset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -179,27 +175,9 @@ func (c *Controller) reportNoRevision(ctx context.Context, set *v1beta1.Stateful
 	return c.writeStatus(ctx, set, NoRevisionStatus(set, message, now))
 }
 
-// writeStatus sends what differs, and nothing if nothing does.
 func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.StatefulSet, status *v1beta1.StatefulSetStatus) error {
-	first := set.Status.ObservedGeneration == 0
-	if !first && equality.Semantic.DeepEqual(&set.Status, status) {
-		return nil
-	}
-	diff, err := kube.StatusPatch(set, first, &set.Status, status)
-	if diff == nil || err != nil {
-		return err
-	}
-	patched, err := c.env.Flotilla.AppsV1beta1().StatefulSets(set.Namespace).Patch(
-		ctx, set.Name, types.MergePatchType, diff, metav1.PatchOptions{}, "status")
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(set), err)
-	}
-	c.gate.Wrote(set.UID, c.sets.GetStore(), patched.ResourceVersion)
-	c.metrics.Wrote("StatefulSet", "status")
-	return nil
+	return kube.WriteStatus(ctx, c.writer, c.sets.GetStore(), c.env.Flotilla.AppsV1beta1().StatefulSets(set.Namespace), set,
+		kube.Statuses{Old: &set.Status, New: status, First: set.Status.ObservedGeneration == 0}, "StatefulSet")
 }
 
 func (c *Controller) forget(uid types.UID) {

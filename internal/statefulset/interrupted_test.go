@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -48,4 +49,22 @@ func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
 		c := f.Active()[0].Spec.Containers
 		require.Equal(t, "b/s1", c[0].Image+"/"+c[1].Image)
 	}
+}
+
+// A status is written of which the answer is lost, and what it said is not so any more when the next one is worked out.
+func TestAStatusWhoseAnswerWasLostIsMended(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	f.EditPod(name(0), func(p *corev1.Pod) { p.OwnerReferences = nil })
+	f.ShowAll()
+	hook, failed := modelcluster.Once("patch/status", "statefulsets", io.ErrUnexpectedEOF)
+	f.After = hook
+	require.Error(t, f.Alarm.Ring())
+	require.True(t, failed())
+	require.Zero(t, f.Set().Status.Replicas, "the Pod is being taken back")
+	f.Show(f.Shown() + 1)
+	f.Wait(time.Second)
+	require.NoError(t, f.Alarm.Ring())
+	f.Live(time.Minute)
+	require.EqualValues(t, 1, f.Set().Status.Replicas)
 }

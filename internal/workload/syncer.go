@@ -64,6 +64,12 @@ func (s *Syncer[T]) Sync(ctx context.Context, key cache.ObjectName) (time.Durati
 		s.Metrics.syncs.WithLabelValues(resultWaiting).Inc()
 		return 0, kube.Waiting(GateDelay)
 	}
+	// What was read before may be older than what the gate has seen in the caches. Of another owner an event tells.
+	uid := owner.GetUID()
+	owner, exists, err = s.read(key)
+	if err != nil || !exists || owner.GetUID() != uid {
+		return 0, err
+	}
 	start := s.Clock.Now()
 	again, err := s.Work(ctx, owner)
 	s.Metrics.duration.Observe(s.Clock.Since(start).Seconds())
