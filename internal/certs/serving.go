@@ -1,6 +1,9 @@
 package certs
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // serving carries out rule 6.
 func (p *planner) serving() error {
@@ -74,7 +77,16 @@ func (p *planner) mayIssue() bool {
 		// Nobody trusts it.
 		return p.mayBootstrap()
 	}
-	return p.mayBeUsed(a.Current.Certificate, *issuer) || p.isLastChanceOf(s.Pair.Certificate)
+	if p.isLastChanceOf(s.Pair.Certificate) {
+		return true
+	}
+	// A pair that nobody is seen to trust may not have been loaded by anybody yet either.
+	return p.mayBeUsed(a.Current.Certificate, *issuer) && (p.isTrustedAnywhere(*issuer) || p.mayBootstrap())
+}
+
+// isTrustedAnywhere says whether any target trusts an authority.
+func (p *planner) isTrustedAnywhere(authority Certificate) bool {
+	return slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Managed && t.holdsAny(authority) })
 }
 
 // issuerOf is the authority that signed the pair in service, among those that are known.
