@@ -135,7 +135,7 @@ func (s *simulation) begin() {
 	b.wanted, b.kept = b.wanted.Union(wanted), b.kept.Intersection(wanted)
 	b.unavailable = max(b.unavailable, n.maxUnavailable)
 	b.minReady, b.minReadyLeast = max(b.minReady, n.minReadySeconds), min(b.minReadyLeast, n.minReadySeconds)
-	b.available = min(b.available, len(b.kept)-b.unavailable, s.keptAvailable(b.minReady))
+	b.available = min(b.available, len(b.kept)-b.unavailable, s.seenAvailable())
 	for name := range b.claims {
 		if _, ordinal, ok := parentAndOrdinal(name); !ok || !b.kept.Has(ordinal) {
 			delete(b.claims, name)
@@ -208,7 +208,7 @@ func (s *simulation) check() {
 	b := &s.bounds
 	if is := s.isCurrent(); is != b.current && b.minReady != b.minReadyLeast {
 		// What an older spec has taken down may have been all that counts as available now.
-		b.current, b.available = is, min(b.available, s.keptAvailable(b.minReady))
+		b.current, b.available = is, min(b.available, s.seenAvailable())
 	}
 	if available := s.keptAvailable(b.minReadyLeast); available < b.available {
 		s.fail("%d Pods of wanted ordinals are available, at least %d must be", available, b.available)
