@@ -77,7 +77,7 @@ func (l *lab) admit() {
 }
 
 func TestAdmissionOnARealServer(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.admit()
 	alpha, beta := l.of("clonesets", "v1alpha1"), l.of("clonesets", "v1beta1")
 

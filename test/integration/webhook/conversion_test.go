@@ -22,19 +22,25 @@ const system = "flotilla-system"
 // lab has a webhook-server and a rotator. The CRDs are the cluster's, so tests run one after the other.
 type lab struct {
 	*testing.T
-	objects        dynamic.Interface
-	namespace      string
+	objects   dynamic.Interface
+	namespace string
+	// kinds are those that are converted.
+	kinds          []string
 	health, server string
 	metrics        string
 	process        *localcluster.Process
 	rotator        *localcluster.Process
 }
 
-func newLab(t *testing.T) *lab {
+// newLab has the resources converted that the test needs; without any, all. A change of a CRD costs the API server a lot.
+func newLab(t *testing.T, kinds ...string) *lab {
 	t.Helper()
+	if len(kinds) == 0 {
+		kinds = []string{"clonesets", "statefulsets", "sidecarsets", "advancedcronjobs", "uniteddeployments"}
+	}
 	objects, err := dynamic.NewForConfig(cluster.Config)
 	require.NoError(t, err)
-	l := &lab{T: t, objects: objects, namespace: cluster.PodNamespace(t, "", nil)}
+	l := &lab{T: t, objects: objects, kinds: kinds, namespace: cluster.PodNamespace(t, "", nil)}
 	l.health, l.server, l.metrics = harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
 	l.convertAt("https://" + l.server + "/convert")
 	l.rotate()
@@ -45,7 +51,11 @@ func newLab(t *testing.T) *lab {
 
 // rotate starts the rotator.
 func (l *lab) rotate() {
-	l.rotator = cluster.StartController(l, "cert-manager", system, "--propagation-delay=1s")
+	flags := []string{"--propagation-delay=1s"}
+	for _, kind := range l.kinds {
+		flags = append(flags, "--crd="+kind+".apps.kruise.io")
+	}
+	l.rotator = cluster.StartController(l, "cert-manager", system, flags...)
 }
 
 // serve starts the webhook-server.
@@ -54,16 +64,12 @@ func (l *lab) serve() {
 		"--shutdown-delay=1s")
 }
 
-func kinds() []string {
-	return []string{"clonesets", "statefulsets", "sidecarsets", "advancedcronjobs", "uniteddeployments"}
-}
-
 // convertAt lets the API server call a process on this machine.
 func (l *lab) convertAt(url string) {
 	l.Helper()
 	crds, err := apiextensions.NewForConfig(cluster.Config)
 	require.NoError(l, err)
-	for _, kind := range kinds() {
+	for _, kind := range l.kinds {
 		patch := fmt.Appendf(nil, `[{"op":"add","path":"/spec/conversion/webhook/clientConfig","value":{"url":%q}}]`, url)
 		_, err := crds.ApiextensionsV1().CustomResourceDefinitions().Patch(l.Context(), kind+".apps.kruise.io", types.JSONPatchType, patch, metav1.PatchOptions{})
 		require.NoError(l, err)
@@ -81,9 +87,10 @@ func isReady(ctx context.Context, health string) error {
 func (l *lab) isReady() {
 	l.Helper()
 	harness.Eventually(l, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, l.health) })
-	for resource, o := range probes() {
+	objects := probes()
+	for _, resource := range l.kinds {
 		harness.Eventually(l, "conversion of "+resource, harness.Patience, func(ctx context.Context) error {
-			_, err := l.of(resource, "v1alpha1").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := l.of(resource, "v1alpha1").Create(ctx, objects[resource], metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		})
 	}
@@ -147,7 +154,7 @@ func value(t *testing.T, o *unstructured.Unstructured, path ...string) any {
 }
 
 func TestBothVersionsSpeakOfTheSameObject(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	alpha, beta := l.of("clonesets", "v1alpha1"), l.of("clonesets", "v1beta1")
 	_, err := alpha.Create(t.Context(), cloneSet("v1alpha1", map[string]any{
 		"updateStrategy": map[string]any{"type": "InPlaceIfPossible", "partition": int64(3), "maxUnavailable": "30%"},
@@ -192,7 +199,7 @@ func TestBothVersionsSpeakOfTheSameObject(t *testing.T) {
 }
 
 func TestScenario029_ReservedOrdinalsSurviveAnOldClient(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "statefulsets")
 	alpha, beta := l.of("statefulsets", "v1alpha1"), l.of("statefulsets", "v1beta1")
 	_, err := beta.Create(t.Context(), object("StatefulSet", "v1beta1", "db", map[string]any{
 		"replicas": int64(0), "selector": selector(), "template": podTemplate(), "serviceName": "db", "reserveOrdinals": []any{int64(1)},
@@ -210,7 +217,7 @@ func TestScenario029_ReservedOrdinalsSurviveAnOldClient(t *testing.T) {
 }
 
 func TestScenario038_WithoutTheWebhookTheStoredVersionWorks(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	beta := l.of("clonesets", "v1beta1")
 	_, err := beta.Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
 	require.NoError(t, err)

@@ -191,7 +191,7 @@ func (l *lab) areMigrated(n int) {
 }
 
 func TestScenario041_046_TheClusterMigrates(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.storeAsBefore(stored)
 	l.admit()
 	l.breakHooks()
@@ -212,7 +212,7 @@ func TestScenario041_046_TheClusterMigrates(t *testing.T) {
 }
 
 func TestScenario042_ACRDThatChangesMeanwhileIsMigratedAnew(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.storeAsBefore(stored)
 	before, _, err := l.versions(t.Context())
 	require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestScenario042_ACRDThatChangesMeanwhileIsMigratedAnew(t *testing.T) {
 }
 
 func TestScenario043_ThisProcessMigrates(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.storeAsBefore(stored)
 	sets := l.of("clonesets", "v1beta1")
 	before, _, err := l.versions(t.Context())
@@ -267,7 +267,7 @@ func (l *lab) writtenSince(before map[string]string, n int) {
 }
 
 func TestScenario044_WhatTodaysRulesRefuseIsMigratedToo(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "statefulsets")
 	const rules = "/spec/versions/%d/schema/openAPIV3Schema/x-kubernetes-validations"
 	crd, err := l.crd(t.Context(), "statefulsets")
 	require.NoError(t, err)
@@ -306,7 +306,7 @@ func TestScenario044_WhatTodaysRulesRefuseIsMigratedToo(t *testing.T) {
 }
 
 func TestScenario045_AMigrationThatIsKilledIsBegunAnew(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.storeAsBefore(stored)
 	before, _, err := l.versions(t.Context())
 	require.NoError(t, err)
@@ -319,7 +319,7 @@ func TestScenario045_AMigrationThatIsKilledIsBegunAnew(t *testing.T) {
 }
 
 func TestScenario039_WhatIsStoredInTheOldVersionNeedsConversion(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.storeAsBefore(1)
 	l.process.Kill()
 	sets := l.of("clonesets", "v1beta1")

@@ -30,7 +30,7 @@ func (l *lab) asked() map[string]int {
 }
 
 func TestScenario053_054_WhatIsNotAboutTheSpecCallsNoHook(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "statefulsets")
 	l.admit()
 	sets := l.of("statefulsets", "v1beta1")
 	set, err := sets.Create(t.Context(), statefulSet("v1beta1", "web", nil), metav1.CreateOptions{})
@@ -96,7 +96,7 @@ func (l *lab) web() *unstructured.Unstructured {
 }
 
 func TestScenario055_WithoutTheServerOnlyChangesOfTheSpecWait(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.admit()
 	l.works(webManifest, "apply", "-f", "-")
 	cluster.StartController(t, "cloneset-controller", l.namespace)
@@ -164,7 +164,7 @@ func (l *lab) open() {
 }
 
 func TestScenario056_057_WithoutTheServerAndWithOpenHooksTheSchemaHolds(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.admit()
 	cluster.StartController(t, "cloneset-controller", l.namespace)
 	l.process.Kill()

@@ -91,7 +91,7 @@ func (l *lab) excluded() []string {
 }
 
 func TestScenario071_APodThatNoSetSelectsIsStoredAsItCame(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "sidecarsets")
 	l.selectWeb("logger", nil)
 	l.hookPods(admissionv1.Ignore, l.server)
 	ours := ofApp("other")
@@ -142,7 +142,7 @@ func (l *lab) measured() map[string]int {
 }
 
 func TestScenario062_063_065_066_068_075_WhichPodsWaitWhileNobodyAnswers(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "sidecarsets")
 	excluded := l.excluded()
 	cluster.InstallPolicy(t, "sidecar-guard/sidecar-guard.yaml")
 	l.hookPods(admissionv1.Ignore, l.server)
@@ -169,7 +169,7 @@ func TestScenario062_063_065_066_068_075_WhichPodsWaitWhileNobodyAnswers(t *test
 }
 
 func TestScenario064_AnAddressThatSwallowsPacketsDelaysAPodByFiveSeconds(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "sidecarsets")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var calls atomic.Int32
@@ -214,7 +214,7 @@ func TestScenario064_AnAddressThatSwallowsPacketsDelaysAPodByFiveSeconds(t *test
 }
 
 func TestScenario073_StrictRefusesAllPodsAndOpenNone(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "sidecarsets")
 	excluded := l.excluded()
 	l.selectWeb("logger", nil)
 	l.process.Kill()
@@ -236,7 +236,7 @@ func TestScenario073_StrictRefusesAllPodsAndOpenNone(t *testing.T) {
 }
 
 func TestScenario074_ControllersWriteTheGateThemselves(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "clonesets")
 	l.admit()
 	sets := l.of("clonesets", "v1beta1")
 	set, err := sets.Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})

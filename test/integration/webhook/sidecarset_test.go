@@ -51,7 +51,7 @@ func causes(t *testing.T, err error) []string {
 }
 
 func TestSidecarSetAdmissionOnARealServer(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "sidecarsets")
 	l.admit()
 	alpha, beta := l.of("sidecarsets", "v1alpha1"), l.of("sidecarsets", "v1beta1")
 

@@ -21,7 +21,7 @@ func united(version, name, kind string, more map[string]any, subsets ...any) *un
 }
 
 func TestUnitedDeploymentAdmissionOnARealServer(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, "uniteddeployments")
 	l.admit()
 	alpha, beta := l.of("uniteddeployments", "v1alpha1"), l.of("uniteddeployments", "v1beta1")
 
