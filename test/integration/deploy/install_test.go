@@ -30,13 +30,19 @@ const rolledOut = 4 * time.Minute
 // deployments are those of the suite, with their replicas.
 var deployments = map[string]int{"webhook-server": 3, "cert-rotator": 2, "cloneset-controller": 2, "statefulset-controller": 2}
 
-// clean removes what an earlier test has installed, and this one when it ends.
+// clean removes what an earlier test has installed, and this one when it ends; what a rotator has left, too.
 func clean(t *testing.T) {
 	t.Helper()
 	remove := func() {
-		out, err := cluster.Kubectl("delete", kinds, "-n", system, "-l", "app.kubernetes.io/part-of=flotilla", "--ignore-not-found", "--wait")
-		if err != nil {
-			t.Errorf("cleaning up: %v: %s", err, out)
+		for _, what := range [][]string{
+			{kinds, "-l", "app.kubernetes.io/part-of=flotilla"},
+			{"secrets", "flotilla-webhook-ca", "flotilla-webhook-tls"},
+			{"leases", "flotilla-cert-rotator"},
+		} {
+			out, err := cluster.Kubectl(append([]string{"delete", "-n", system, "--ignore-not-found", "--wait"}, what...)...)
+			if err != nil {
+				t.Errorf("cleaning up: %v: %s", err, out)
+			}
 		}
 	}
 	remove()
