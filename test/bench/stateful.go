@@ -31,7 +31,7 @@ func (b *bench) stateful(ctx context.Context, out io.Writer) error {
 	}
 	ours, err := b.oursStateful(ctx)
 	if err != nil {
-		return fmt.Errorf("Advanced StatefulSet: %w", err)
+		return fmt.Errorf("an Advanced StatefulSet: %w", err)
 	}
 	fmt.Fprintf(out, "\n%d Pods on %d simulated nodes, Parallel, maxUnavailable %s, one run\n\n", b.options.pods, b.options.nodes, fifth)
 	w := table(out)

@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/flotilla-k8s/flotilla/test/localcluster"
@@ -15,6 +17,9 @@ type Options struct {
 	Name string
 	// SimNodes is the number of simulated nodes.
 	SimNodes int
+	// Parallel is how many tests run at a time: most of them wait, so it may be more than there are processors. 0: as many as
+	// go test has it. The flag -parallel wins.
+	Parallel int
 }
 
 // keepVariable leaves the cluster running at the end, for a look at it.
@@ -35,6 +40,10 @@ func Main(m *testing.M, o Options, shared **Cluster) int {
 		return 1
 	}
 	*shared = &Cluster{Cluster: c}
+	if err := atOnce(o.Parallel); err != nil {
+		fmt.Fprintf(os.Stderr, "tests at a time: %v\n", err)
+		return 1
+	}
 	code := m.Run()
 	if os.Getenv(keepVariable) != "" {
 		fmt.Fprintf(os.Stderr, "The cluster is left running: export KUBECONFIG=%s\n", c.Kubeconfig)
@@ -45,4 +54,16 @@ func Main(m *testing.M, o Options, shared **Cluster) int {
 		return 1
 	}
 	return code
+}
+
+// atOnce sets how many tests run at a time, unless somebody has said so.
+func atOnce(n int) error {
+	const name = "test.parallel"
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == name })
+	if n == 0 || said {
+		return nil
+	}
+	return flag.Set(name, strconv.Itoa(n))
 }

@@ -268,17 +268,6 @@ func (e *env) replaced(before *corev1.Pod) *corev1.Pod {
 	return now
 }
 
-// stays fails the test if the active Pods change within the time.
-func (e *env) stays(state string) {
-	e.Helper()
-	harness.Consistently(e, "Pods "+state, settleTime, func(context.Context) error {
-		if now := e.state(); now != state {
-			return fmt.Errorf("Pods %s", now)
-		}
-		return nil
-	})
-}
-
 // watchPods checks after every change of a Pod. The Pods are by ordinal; of two of one name the younger one counts.
 func (e *env) watchPods(check func(map[int]*corev1.Pod) error) {
 	e.Helper()

@@ -13,5 +13,5 @@ import (
 var cluster *harness.Cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, harness.Options{Name: "integration-statefulset", SimNodes: 6}, &cluster))
+	os.Exit(harness.Main(m, harness.Options{Name: "integration-statefulset", SimNodes: 6, Parallel: 8}, &cluster))
 }
