@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,15 +26,15 @@ const (
 	maxWarning  = 120
 )
 
-// Kind is what a kind decides. Objects are trees of v1beta1; old is nil on CREATE.
+// Kind is what a kind decides. Objects are texts of v1beta1; old is nil on CREATE.
 type Kind struct {
 	// Resource and Kind are its names.
 	Resource, Kind string
-	// Default returns the object before and after its defaults, both as the types see it: what the types do not know is
+	// Default returns the object before and after its defaults, both as the types write it: what the types do not know is
 	// in neither.
-	Default func(old, object conversion.Tree) (before, after conversion.Tree, err error)
+	Default func(old, object []byte) (before, after []byte, err error)
 	// Validate returns what is wrong, in the fields of v1beta1, and warnings.
-	Validate func(ctx context.Context, old, object conversion.Tree, r Request) (field.ErrorList, []string)
+	Validate func(ctx context.Context, old, object []byte, r Request) (field.ErrorList, []string)
 	// AlphaField is a field's name in v1alpha1.
 	AlphaField func(string) string
 	// Ready says why nothing can be decided yet; nil: it always can.
@@ -43,17 +44,21 @@ type Kind struct {
 // Request is what a kind may want to know beside the objects.
 type Request struct {
 	Namespace, Name string
-	// Object is the object in v1beta1, with what the types do not know.
-	Object conversion.Tree
+	// Object is the object in v1beta1, as JSON text, with what the types do not know.
+	Object []byte
 }
 
 // reviewed is a request with its objects.
 type reviewed struct {
 	*Asked
-	alpha       bool
-	object, old conversion.Tree // as they came
-	beta, was   conversion.Tree // in v1beta1
+	// beta and was are the object and the old one in v1beta1, as text.
+	beta, was []byte
+	// alpha is what only a request in v1alpha1 has; else nil.
+	alpha *alphaForm
 }
+
+// alphaForm is a request in v1alpha1. Objects are as they came, but for a carrier that the client left out.
+type alphaForm struct{ object, old, beta conversion.Tree }
 
 // handler answers reviews of one path.
 func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) Handle {
@@ -67,32 +72,50 @@ func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.Admis
 	})
 }
 
+const inBeta = conversion.Group + "/" + conversion.V1beta1
+
 func decode(r *Asked) (*reviewed, error) {
-	out := &reviewed{Asked: r}
-	var err error
-	if out.object, err = conversion.Decode(r.Object); err != nil {
+	out := &reviewed{Asked: r, beta: r.Object}
+	version, err := conversion.VersionOf(r.Object)
+	if err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	if r.Operation == admissionv1.Update {
-		if out.old, err = conversion.Decode(r.OldObject); err != nil {
+		if out.was, err = toBeta(r.OldObject); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
-	version, _ := out.object["apiVersion"].(string)
-	out.alpha = version == conversion.Group+"/"+conversion.V1alpha1
-	if out.alpha && out.old != nil {
-		out.object = conversion.KeepCarrier(out.old, out.object)
+	if version == inBeta {
+		return out, nil
 	}
-	const beta = conversion.Group + "/" + conversion.V1beta1
-	if out.beta, err = conversion.Convert(out.object, beta); err != nil {
+	out.alpha = &alphaForm{}
+	if out.alpha.object, err = conversion.Decode(r.Object); err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
-	if out.old != nil {
-		if out.was, err = conversion.Convert(out.old, beta); err != nil {
+	if out.was != nil {
+		if out.alpha.old, err = conversion.Decode(r.OldObject); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
+		out.alpha.object = conversion.KeepCarrier(out.alpha.old, out.alpha.object)
+	}
+	if out.alpha.beta, err = conversion.Convert(out.alpha.object, inBeta); err == nil {
+		out.beta, err = conversion.Encode(out.alpha.beta)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	return out, nil
+}
+
+// toBeta is an object in v1beta1.
+func toBeta(object []byte) ([]byte, error) {
+	version, err := conversion.VersionOf(object)
+	if err != nil || version == inBeta {
+		return object, err
+	}
+	var out bytes.Buffer
+	err = conversion.ConvertText(&out, object, inBeta)
+	return out.Bytes(), err
 }
 
 // Mutate answers reviews with the kind's defaults, as a patch of nothing else.
@@ -103,7 +126,11 @@ func (k Kind) Mutate() Handle {
 			// What the types cannot read the schema refuses, with the name of the field.
 			return &admissionv1.AdmissionResponse{Allowed: true}, nil //nolint:nilerr // The error is the schema's to report.
 		}
-		ops, err := r.patch(assignments(before, after, nil))
+		list, err := changes(before, after, nil)
+		if err != nil {
+			return nil, err
+		}
+		ops, err := r.patch(list)
 		if err != nil {
 			return nil, err
 		}
@@ -126,15 +153,25 @@ func Patched(ops ...Operation) (*admissionv1.AdmissionResponse, error) {
 
 // patch is that of the object as it came.
 func (r *reviewed) patch(list []assignment) ([]Operation, error) {
-	came, err := conversion.Decode(r.Object)
+	came, isObject := opened(json.RawMessage(r.Object)).(map[string]any)
+	switch {
+	case len(list) == 0 && r.alpha == nil:
+		return nil, nil
+	case !isObject:
+		return nil, fmt.Errorf("%w: request.object: must be an object", ErrMalformed)
+	case r.alpha == nil:
+		return assign(came, list), nil
+	}
+	return r.alpha.patch(r.Object, list)
+}
+
+func (r *alphaForm) patch(text []byte, list []assignment) ([]Operation, error) {
+	came, err := conversion.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	// A carrier that the client left out comes back.
 	ops := assign(came, assignments(came, r.object, nil))
-	if !r.alpha {
-		return append(ops, assign(came, list)...), nil
-	}
 	// Metadata has one form in all versions, but for what the conversion makes there on its way.
 	ops = append(ops, assign(came, ofMetadata(list))...)
 	const alpha = conversion.Group + "/" + conversion.V1alpha1
@@ -162,11 +199,11 @@ func (k Kind) Check() Handle {
 			}
 		}
 		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})
-		if r.alpha {
+		if r.alpha != nil {
 			for _, e := range errs {
 				e.Field = k.AlphaField(e.Field)
 			}
-			for _, o := range []conversion.Tree{r.object, r.old} {
+			for _, o := range []conversion.Tree{r.alpha.object, r.alpha.old} {
 				if problem := conversion.CarrierProblem(o); o != nil && problem != "" {
 					errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), "", problem))
 					break

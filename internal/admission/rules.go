@@ -66,26 +66,28 @@ func (r Rules[T]) Of() Kind {
 	if k.AlphaField == nil {
 		k.AlphaField = func(name string) string { return name }
 	}
-	k.Default = func(old, object conversion.Tree) (before, after conversion.Tree, err error) {
+	k.Default = func(old, object []byte) (before, after []byte, err error) {
 		typed, err := decodeAs[T](object)
 		if err != nil {
 			return nil, nil, err
 		}
-		if before, err = encodeFrom(typed); err != nil {
-			return nil, nil, err
+		if before, err = json.Marshal(typed); err != nil {
+			return nil, nil, fmt.Errorf("encoding: %w", err)
 		}
 		was := stored[T](old)
 		r.Default(was, typed)
 		if p := r.parts(typed); p.Pods != nil {
 			p.setDefaults(r.parts(was))
 		}
-		after, err = encodeFrom(typed)
-		return before, after, err
+		if after, err = json.Marshal(typed); err != nil {
+			return nil, nil, fmt.Errorf("encoding: %w", err)
+		}
+		return before, after, nil
 	}
-	k.Validate = func(ctx context.Context, old, object conversion.Tree, request Request) (field.ErrorList, []string) {
+	k.Validate = func(ctx context.Context, old, object []byte, request Request) (field.ErrorList, []string) {
 		typed, err := decodeAs[T](object)
 		if err != nil {
-			return misfits(object, reflect.TypeFor[T](), nil), nil
+			return misfitsOf(object, reflect.TypeFor[T]()), nil
 		}
 		was := stored[T](old)
 		errs, warnings := r.Validate(ctx, was, typed, request)
@@ -99,7 +101,7 @@ func (r Rules[T]) Of() Kind {
 	return k
 }
 
-func stored[T any](old conversion.Tree) *T {
+func stored[T any](old []byte) *T {
 	if old == nil {
 		return nil
 	}
@@ -111,13 +113,9 @@ func stored[T any](old conversion.Tree) *T {
 }
 
 // decodeAs reads names of members as they are written, as the API server does.
-func decodeAs[T any](t conversion.Tree) (*T, error) {
-	raw, err := conversion.Encode(t)
-	if err != nil {
-		return nil, fmt.Errorf("encoding: %w", err)
-	}
+func decodeAs[T any](text []byte) (*T, error) {
 	typed := new(T)
-	if err := utiljson.Unmarshal(raw, typed); err != nil {
+	if err := utiljson.Unmarshal(text, typed); err != nil {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
 	return typed, nil
@@ -133,6 +131,15 @@ func encodeFrom(typed any) (conversion.Tree, error) {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
 	return tree, nil
+}
+
+// misfitsOf are those of an object.
+func misfitsOf(object []byte, t reflect.Type) field.ErrorList {
+	tree, err := conversion.Decode(object)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	return misfits(tree, t, nil)
 }
 
 // misfits are the members that a type cannot hold, each at its own place.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // Templates has Pod templates judged by the API server that will have to accept the Pods.
@@ -85,9 +86,17 @@ func (t *Templates) CheckChanged(ctx context.Context, r Request, was, is *corev1
 	if t == nil || was != nil && equality.Semantic.DeepEqual(was, is) {
 		return nil, nil
 	}
-	template := r.Object
+	text := r.Object
 	for name := range strings.SplitSeq(at.String(), ".") {
-		template, _ = template[name].(conversion.Tree)
+		text = rawjson.Member(text, name)
+	}
+	if rawjson.IsNull(text) {
+		// A template that is left out is an empty one.
+		text = []byte("{}")
+	}
+	template, err := conversion.Decode(text)
+	if err != nil {
+		return field.ErrorList{field.InternalError(at, err)}, nil
 	}
 	return t.judge(ctx, r.Namespace, template, claims, at)
 }

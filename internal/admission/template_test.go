@@ -78,7 +78,9 @@ func ask(t *testing.T, judge *Templates, was *corev1.PodTemplateSpec, template s
 	for _, name := range claims {
 		list = append(list, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	return judge.CheckChanged(t.Context(), Request{Namespace: "d", Object: tree}, was, typed, list, at)
+	object, err := conversion.Encode(tree)
+	require.NoError(t, err)
+	return judge.CheckChanged(t.Context(), Request{Namespace: "d", Object: object}, was, typed, list, at)
 }
 
 const template = `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"main","newField":9007199254740993}],"volumes":[{"name":"own"}]}}`

@@ -166,12 +166,18 @@ func endOfNested(text []byte, i int) int {
 
 // EndOfString is behind the closing quote of the string that opens at i.
 func EndOfString(text []byte, i int) int {
-	for i++; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for at := i + 1; at < len(text); at++ {
+		next := bytes.IndexByte(text[at:], '"')
+		if next < 0 {
+			break
+		}
+		at += next
+		first := at
+		for first > i+1 && text[first-1] == '\\' {
+			first--
+		}
+		if (at-first)%2 == 0 {
+			return at + 1
 		}
 	}
 	return len(text)

@@ -25,12 +25,17 @@ func (s sink) Header() http.Header       { return s.header }
 func (sink) WriteHeader(int)             {}
 func (sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// cloneSet is a CloneSet of v1beta1 with that many containers, each of about 240 bytes.
-func cloneSet(name string, containers, replicas int) string {
-	const container = `{"name":"c%d","image":"registry.example/app:v1","env":[{"name":"A","value":"a value of usual length"},{"name":"B","value":"another value of usual length"}],"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}`
-	list := make([]string, containers)
-	for i := range list {
-		list[i] = fmt.Sprintf(container, i)
+// cloneSet is a CloneSet of v1beta1. Like most large objects it is large by what its containers are told: a setting has about
+// 110 bytes, a container 25 of them.
+func cloneSet(name string, settings, replicas int) string {
+	const perContainer = 25
+	var list []string
+	for first := 0; first < settings; first += perContainer {
+		var env []string
+		for i := first; i < min(settings, first+perContainer); i++ {
+			env = append(env, fmt.Sprintf(`{"name":"SETTING_%04d","value":"https://service.namespace.svc.cluster.local:8443/some/path?of=usual&length=yes"}`, i))
+		}
+		list = append(list, fmt.Sprintf(`{"name":"c%d","image":"registry.example/app:v1","env":[%s],"resources":{"limits":{"cpu":"1","memory":"1Gi"}}}`, first, strings.Join(env, ",")))
 	}
 	const object = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"%s","namespace":"default","uid":"5c0b5c4e-6b0d-4d7c-9d0e-1b1f3c2d4e5f","labels":{"app":"web"}},` +
 		`"spec":{"replicas":%d,"selector":{"matchLabels":{"app":"web"}},"scaleStrategy":{"enablePVCReuse":true},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[%s]}},` +
@@ -42,7 +47,7 @@ func cloneSet(name string, containers, replicas int) string {
 func conversionReview(objects int) []byte {
 	list := make([]string, objects)
 	for i := range list {
-		list[i] = cloneSet(fmt.Sprint("web-", i), 32, 3)
+		list[i] = cloneSet(fmt.Sprint("web-", i), 70, 3)
 	}
 	return fmt.Appendf(nil, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"apps.kruise.io/v1alpha1","objects":[%s]}}`, strings.Join(list, ","))
 }
@@ -51,11 +56,11 @@ func conversionReview(objects int) []byte {
 func admissionReview(operation string) []byte {
 	old := "null"
 	if operation == "UPDATE" {
-		old = cloneSet("web", 132, 2)
+		old = cloneSet("web", 280, 2)
 	}
 	return fmt.Appendf(nil, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u1","kind":{"group":"apps.kruise.io","version":"v1beta1","kind":"CloneSet"},`+
 		`"resource":{"group":"apps.kruise.io","version":"v1beta1","resource":"clonesets"},"name":"web","namespace":"default","operation":"%s","object":%s,"oldObject":%s}}`,
-		operation, cloneSet("web", 132, 3), old)
+		operation, cloneSet("web", 280, 3), old)
 }
 
 // BenchmarkConversionReview is all that a review costs but the connection.

@@ -12,14 +12,19 @@ func Await(ctx context.Context, deadline time.Duration, check func(ctx context.C
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil {
+			// That time is up while something is asked says nothing about it.
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+			return fmt.Errorf("%w (last: %w)", context.Cause(ctx), last)
 		case <-tick.C:
 		}
 	}

@@ -15,12 +15,9 @@ import (
 // data must be valid JSON: what is not may be read in part. A member that is there twice counts once where it is decoded, the
 // last one, and stays as it is where it is not.
 func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
-	if !isObject(data) {
-		return errNoObject
-	}
-	obj, err := sketch(data, whole("apiVersion", "kind"))
+	obj, err := header(data)
 	if err != nil {
-		return fmt.Errorf("decode object: %w", err)
+		return err
 	}
 	m, have, err := mappingFor(obj, desiredAPIVersion)
 	switch {
@@ -39,6 +36,28 @@ func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error 
 		}
 	}
 	return encodeTo(to, m.convert(obj, desiredAPIVersion))
+}
+
+// VersionOf returns the API version of an object as JSON text, which must be valid. It fails for what there is no conversion for.
+func VersionOf(data []byte) (string, error) {
+	obj, err := header(data)
+	if err != nil {
+		return "", err
+	}
+	_, have, err := mappingFor(obj, Group+"/"+V1beta1)
+	return have, err
+}
+
+// header decodes what an object says to be.
+func header(data []byte) (Tree, error) {
+	if !isObject(data) {
+		return nil, errNoObject
+	}
+	obj, err := sketch(data, whole("apiVersion", "kind"))
+	if err != nil {
+		return nil, fmt.Errorf("decode object: %w", err)
+	}
+	return obj, nil
 }
 
 // reach says what is looked at in an object: members, each as a whole if there is nothing below. In a tree that was made by
@@ -135,7 +154,7 @@ func look(t Tree, r reach) error {
 		if len(g.below) > 0 && isObject(raw) {
 			v, err = sketch(raw, g.below)
 		} else {
-			v, err = decodeValue(raw)
+			v, err = DecodeValue(raw)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", g.member, err)
@@ -147,13 +166,13 @@ func look(t Tree, r reach) error {
 
 func isObject(data []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) }
 
-// decodeValue reads a value as [Decode] does.
-func decodeValue(raw []byte) (any, error) {
+// DecodeValue reads any JSON value as [Decode] reads objects. raw must be valid, without space around it.
+func DecodeValue(raw []byte) (any, error) {
 	switch raw[0] {
 	case '{':
 		t := Tree{}
 		for name, value := range rawjson.Members(raw) {
-			v, err := decodeValue(value)
+			v, err := DecodeValue(value)
 			if err != nil {
 				return nil, err
 			}
@@ -163,7 +182,7 @@ func decodeValue(raw []byte) (any, error) {
 	case '[':
 		l := []any{}
 		for value := range rawjson.Elements(raw) {
-			v, err := decodeValue(value)
+			v, err := DecodeValue(value)
 			if err != nil {
 				return nil, err
 			}

@@ -32,25 +32,36 @@ func Kind(source Source, templates *admission.Templates, namespace string) admis
 			if errs := Validate(old, set, source.Cluster()); len(errs) > 0 {
 				return errs, nil
 			}
-			var was *corev1.PodTemplateSpec
-			if old != nil {
-				was = template(old)
-			}
-			r.Namespace, r.Object = namespace, conversion.Tree{"template": asWritten(r.Object)}
-			errs, warnings := templates.CheckChanged(ctx, r, was, template(set), nil, field.NewPath("template"))
-			for _, e := range errs {
-				e.Field = strings.TrimPrefix(e.Field, "template.")
-			}
-			for i, w := range warnings {
-				if place, isBelow := strings.CutPrefix(w, "template."); isBelow {
-					warnings[i] = place
-				} else {
-					warnings[i] = strings.Replace(w, "template", "spec", 1)
-				}
-			}
-			return errs, warnings
+			return judge(ctx, templates, old, set, admission.Request{Namespace: namespace, Name: r.Name, Object: r.Object})
 		},
 	}.Of()
+}
+
+// judge has the sidecars judged as those of a Pod.
+func judge(ctx context.Context, templates *admission.Templates, old, set *v1beta1.SidecarSet, r admission.Request) (field.ErrorList, []string) {
+	object, err := conversion.Decode(r.Object)
+	if err == nil {
+		r.Object, err = conversion.Encode(conversion.Tree{"template": asWritten(object)})
+	}
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}, nil
+	}
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = template(old)
+	}
+	errs, warnings := templates.CheckChanged(ctx, r, was, template(set), nil, field.NewPath("template"))
+	for _, e := range errs {
+		e.Field = strings.TrimPrefix(e.Field, "template.")
+	}
+	for i, w := range warnings {
+		if place, isBelow := strings.CutPrefix(w, "template."); isBelow {
+			warnings[i] = place
+		} else {
+			warnings[i] = strings.Replace(w, "template", "spec", 1)
+		}
+	}
+	return errs, warnings
 }
 
 // setDefaults also takes the hashes, of what is stored then.
