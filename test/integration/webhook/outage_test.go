@@ -33,7 +33,7 @@ func TestScenario053_054_WhatIsNotAboutTheSpecCallsNoHook(t *testing.T) {
 	l := newLab(t, "statefulsets")
 	l.admit()
 	sets := l.of("statefulsets", "v1beta1")
-	set, err := sets.Create(t.Context(), statefulSet("v1beta1", "web", nil), metav1.CreateOptions{})
+	_, err := sets.Create(t.Context(), statefulSet("v1beta1", "web", nil), metav1.CreateOptions{})
 	require.NoError(t, err)
 	patch := func(patch string) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestScenario053_054_WhatIsNotAboutTheSpecCallsNoHook(t *testing.T) {
 
 	before = l.asked()
 	patch(`{"metadata":{"finalizers":["example.com/x","example.com/y"]}}`)
-	set, err = sets.Get(t.Context(), "web", metav1.GetOptions{})
+	set, err := sets.Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	same, err := sets.Update(t.Context(), set, metav1.UpdateOptions{})
 	require.NoError(t, err)

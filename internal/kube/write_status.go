@@ -54,20 +54,27 @@ func (s Statuses) patch(owner metav1.Object) ([]byte, error) {
 	var err error
 	if !s.First {
 		if before, err = json.Marshal(map[string]any{"status": s.Old}); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("as it was seen: %w", err)
 		}
 	}
 	after, err := json.Marshal(map[string]any{"status": s.New})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("as it should be: %w", err)
 	}
 	diff, err := jsonpatch.CreateMergePatch(before, after)
-	if err != nil || string(diff) == "{}" {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("comparing: %w", err)
+	}
+	if string(diff) == "{}" {
+		return nil, nil
 	}
 	uid, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": owner.GetUID()}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the UID: %w", err)
 	}
-	return jsonpatch.MergeMergePatches(diff, uid)
+	body, err := jsonpatch.MergeMergePatches(diff, uid)
+	if err != nil {
+		return nil, fmt.Errorf("adding the UID: %w", err)
+	}
+	return body, nil
 }
