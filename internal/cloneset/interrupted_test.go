@@ -116,6 +116,33 @@ func TestANewTargetAtTheEndOfAGracePeriod(t *testing.T) {
 	require.Equal(t, "b/s1", f.both())
 }
 
+// In the middle of the batches of an update the Pod is taken elsewhere, and in the grace period of that it is to stay.
+func TestATargetThatComesBackInAGracePeriod(t *testing.T) {
+	f := newFixture(t)
+	last := func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Spec.Containers[1].Env = []corev1.EnvVar{{Name: pub.ContainerPriorityEnv, Value: "10"}}
+	}
+	f.start(1, inPlace, sideImage("s1"), last, unavailable("1"), graceSeconds(30))
+	f.Edit(image("c"), sideImage("s3"))
+	f.Pass()
+	f.Pass()
+	f.Wait(31 * time.Second)
+	once := func() {
+		f.ShowAll()
+		_, err := f.Sync()
+		require.NoError(t, err)
+	}
+	once()
+	require.Equal(t, "a/s3", f.both(), "the first batch")
+	f.Edit(image("d"), sideImage("s2"))
+	once()
+	require.Contains(t, f.Active()[0].Annotations, pub.InPlaceUpdateGraceKey)
+	f.Edit(image("c"), sideImage("s3"))
+	f.Live(10 * time.Minute)
+	require.Equal(t, "c/s3", f.both())
+	require.True(t, pods.IsConditionTrue(f.Active()[0], pub.InPlaceUpdateReady))
+}
+
 // Another target is refused while the Pod waits in its grace period. The first one goes on, out of the Services.
 func TestATargetThatIsRefusedInAGracePeriod(t *testing.T) {
 	f := newFixture(t)

@@ -88,7 +88,7 @@ func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 		state.UpdateTimestamp = record.State.UpdateTimestamp
 	}
 	if seconds > 0 && !u.Change.IsMetadataOnly() {
-		if record.Grace == nil || record.State.PreviousRevision != "" {
+		if record.canGoBack(p) {
 			state.PreviousRevision = From(p)
 		}
 		writeState(o, p, state)
@@ -104,12 +104,21 @@ func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 	return o.Build(), Resize(state.ContainerResources)
 }
 
+// canGoBack says whether the Pod runs what the revision that it is taken from says, so that nothing is to be done if it is to
+// stay there after all.
+func (r Record) canGoBack(p *corev1.Pod) bool {
+	if r.Grace != nil {
+		return r.State.PreviousRevision != ""
+	}
+	return IsCompleted(p)
+}
+
 func (u Update) newState(p *corev1.Pod, old Record) *pub.InPlaceUpdateState {
 	state := &pub.InPlaceUpdateState{
 		Revision:        u.Target.Revision,
 		UpdateTimestamp: metav1.NewTime(u.Now),
 	}
-	if old.State == nil || old.Grace != nil {
+	if old.State == nil {
 		return state
 	}
 	// Containers that the former update has still in flight must be waited for as well.
