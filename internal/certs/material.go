@@ -46,7 +46,7 @@ type Retired struct {
 type Authorities struct {
 	// Current signs; Next is trusted already and signs nothing. nil: not usable as it is stored.
 	Current, Next *Pair
-	// Previous are the ones before, newest first.
+	// Previous are the ones before, newest first; behind them those that have signed nothing.
 	Previous []Retired
 	// SigningSince is since when Current signs.
 	SigningSince time.Time

@@ -25,9 +25,11 @@ func (p *planner) revoke() error {
 		if !p.issuedAt((*c).Certificate).Before(p.RevokeBefore) {
 			continue
 		}
-		// A successor has signed nothing: where there is no room, it is the first to go.
-		if c == &a.Current || len(a.Previous)+4 <= maxBundle {
+		// A successor has signed nothing: where there is no room, now or later, it is the first to go.
+		if c == &a.Current {
 			a.retire((*c).Certificate, p.Clocks)
+		} else if len(a.Previous)+4 <= maxBundle {
+			a.retireUnused((*c).Certificate, p.Clocks)
 		}
 		fresh, err := p.newAuthority()
 		if err != nil {

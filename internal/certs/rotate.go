@@ -222,11 +222,18 @@ func (p *planner) promote(reason, what string) error {
 }
 
 // retire puts an authority in front of the previous ones.
-func (a *Authorities) retire(c Certificate, now Clocks) {
+func (a *Authorities) retire(c Certificate, now Clocks) { a.retireAt(0, c, now) }
+
+// retireUnused puts an authority that has signed nothing behind the previous ones, which is where room is made.
+func (a *Authorities) retireUnused(c Certificate, now Clocks) {
+	a.retireAt(len(a.Previous), c, now)
+}
+
+func (a *Authorities) retireAt(i int, c Certificate, now Clocks) {
 	if !c.isTrustworthy(now.judged()) || slices.ContainsFunc(a.Previous, func(r Retired) bool { return r.Is(c) }) {
 		return
 	}
-	a.Previous = slices.Insert(a.Previous, 0, Retired{c, now.Now})
+	a.Previous = slices.Insert(a.Previous, i, Retired{c, now.Now})
 }
 
 // endOf is when no certificate by a previous authority can be valid any more.

@@ -202,7 +202,12 @@ func (s *sim) patience() time.Duration {
 	long := s.upTo(6*time.Hour + min(10*day, max(0, s.end.Sub(s.now)/2)))
 	if secret := s.secrets[simTLS]; secret != nil {
 		if pair := s.serving(secret).Pair; pair != nil {
-			return min(long, max(time.Hour, pair.NotAfter.Add(-lastChance).Sub(s.apiTime())))
+			left := pair.NotAfter.Add(-lastChance).Sub(s.apiTime())
+			if left <= 0 {
+				// What is due now is not asked of those who refuse.
+				return 0
+			}
+			return min(long, max(time.Hour, left))
 		}
 	}
 	return min(long, time.Hour)
