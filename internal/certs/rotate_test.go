@@ -475,3 +475,45 @@ func TestAnIdleWorldIsLeftAlone(t *testing.T) {
 	require.Equal(t, Decision{Bundle: d.Bundle, LookAgain: d.LookAgain}, d)
 	require.False(t, d.LookAgain.IsZero())
 }
+
+// Two revocations and the loss of the signer at once leave no room for all: the one that has not reached all servers stays.
+func TestRoomIsMadeWhereNothingWasSigned(t *testing.T) {
+	w := newWorld(t, "a")
+	w.settle()
+	w.reload()
+	w.now = w.now.Add(31 * time.Second)
+	w.requests.PromoteAfter = w.now
+	w.settle()
+	for range 2 {
+		w.now = w.now.Add(time.Second)
+		w.requests.RevokeBefore = w.now
+		w.settle()
+	}
+	delete(w.data, KeyCurrentKey)
+	w.settle()
+	require.Len(t, w.targets[0].Bundles[0], maxBundle)
+	w.requireTrust()
+}
+
+// A serving pair whose issuer no target is seen to trust may not be loaded yet: what is loaded still works, and goes on to
+// until the targets were given their chance.
+func TestASuccessorIsNotUsedBeforeTheTargetsAreSeenToTrustIt(t *testing.T) {
+	w := newWorld(t, "a")
+	w.settle()
+	w.now = w.now.Add(time.Minute)
+	behind := slices.Clone(w.targets)
+	issuer := w.authorities().Current.Certificate
+	delete(w.data, KeyCurrentKey)
+	require.True(t, w.step())
+	require.False(t, w.authorities().Current.Is(issuer))
+	behind[0].Bundles, behind[0].TrustedSince = [][]Certificate{nil}, map[string]time.Time{}
+	w.targets = behind
+	d, err := Plan(w.observe(), w.settings, rand.Reader)
+	require.NoError(t, err)
+	require.Nil(t, d.Serving)
+	require.Equal(t, []int{0}, d.Patch)
+	w.now = w.now.Add(bootstrapWait)
+	d, err = Plan(w.observe(), w.settings, rand.Reader)
+	require.NoError(t, err)
+	require.NotNil(t, d.Serving, "nobody is waited for for ever")
+}
