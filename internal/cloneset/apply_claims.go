@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 )
@@ -29,15 +29,14 @@ func (a *applying) release(ctx context.Context) error {
 	})
 }
 
+func (c *Controller) mayAdopt(ctx context.Context, set *v1beta1.CloneSet) (bool, error) {
+	return kube.MayAdopt(ctx, c.env.Flotilla.AppsV1beta1().CloneSets(set.Namespace), set, "CloneSet")
+}
+
 // adoptAll takes back Pods that match again. One that refuses is left alone for a while, so that the others are kept.
 func (a *applying) adoptAll(ctx context.Context) error {
-	// The cached set may be one that was deleted since.
-	fresh, err := a.env.Flotilla.AppsV1beta1().CloneSets(a.s.Set.Namespace).Get(ctx, a.s.Set.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading CloneSet %s before Pods are adopted: %w", a.s.Set.Name, err)
-	}
-	if fresh.UID != a.s.Set.UID || fresh.DeletionTimestamp != nil {
-		return nil
+	if may, err := a.mayAdopt(ctx, a.s.Set); !may {
+		return err
 	}
 	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
 		p := a.plan.Adopt[i]

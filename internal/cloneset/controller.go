@@ -193,6 +193,7 @@ func (c *Controller) resolve(ctx context.Context, s *Snapshot, claimsHash string
 	if err != nil {
 		return err
 	}
+	owner.MayAdopt = func(ctx context.Context) (bool, error) { return c.mayAdopt(ctx, s.Set) }
 	return c.history().Resolve(ctx, &s.History, owner)
 }
 

@@ -177,6 +177,28 @@ func (f *fixture) orphan() {
 	})
 }
 
+// What the garbage collector has released is to outlive the set.
+func TestASetThatGoesAdoptsNoRevision(t *testing.T) {
+	f := newFixture(t)
+	f.start(2)
+	for _, o := range f.Objects[resourceRevisions] {
+		c := o.DeepCopyObject().(object)
+		c.SetOwnerReferences(nil)
+		f.Put(resourceRevisions, c)
+	}
+	f.ShowAll()
+	// This is not seen yet.
+	f.Edit(func(s *v1beta1.CloneSet) {
+		s.Finalizers = []string{"orphan"}
+		s.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
+	})
+	clear(f.Writes)
+	_, err := f.Sync()
+	require.NoError(t, err)
+	f.Rest()
+	require.Zero(t, f.Writes["patch controllerrevisions"])
+}
+
 func TestScenario84ARecreatedSetTakesItsPodsBack(t *testing.T) {
 	for name, edits := range map[string][]edit{"": nil, "with claims": {claimTemplate}} {
 		t.Run(name, func(t *testing.T) {

@@ -3,14 +3,12 @@ package statefulset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -90,17 +88,8 @@ func (a *applying) release(ctx context.Context) error {
 	})
 }
 
-// mayAdopt asks the API server whether the set is to stay: the cached one may have been deleted since. What would be given to
-// a set that goes would go with it.
 func (c *Controller) mayAdopt(ctx context.Context, set *v1beta1.StatefulSet) (bool, error) {
-	if set.DeletionTimestamp != nil {
-		return false, nil
-	}
-	fresh, err := c.env.Flotilla.AppsV1beta1().StatefulSets(set.Namespace).Get(ctx, set.Name, metav1.GetOptions{})
-	if err != nil {
-		return false, fmt.Errorf("reading StatefulSet %s before anything is adopted: %w", set.Name, err)
-	}
-	return fresh.UID == set.UID && fresh.DeletionTimestamp == nil, nil
+	return kube.MayAdopt(ctx, c.env.Flotilla.AppsV1beta1().StatefulSets(set.Namespace), set, "StatefulSet")
 }
 
 // adoptAll takes Pods that belong to nobody. One that refuses is left alone for a while, so that the others are kept.
