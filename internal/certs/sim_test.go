@@ -197,20 +197,18 @@ func (s *sim) pass(r *simRotator) {
 	}
 }
 
-// patience is how long nothing is asked for that is refused again and again. It ends when a certificate is about to.
+// patience is how long nothing is asked for that is refused again and again. There is none while a certificate is due: that is
+// not asked of those who refuse.
 func (s *sim) patience() time.Duration {
-	long := s.upTo(6*time.Hour + min(10*day, max(0, s.end.Sub(s.now)/2)))
-	if secret := s.secrets[simTLS]; secret != nil {
-		if pair := s.serving(secret).Pair; pair != nil {
-			left := pair.NotAfter.Add(-lastChance).Sub(s.apiTime())
-			if left <= 0 {
-				// What is due now is not asked of those who refuse.
-				return 0
-			}
-			return min(long, max(time.Hour, left))
-		}
+	secret := s.secrets[simTLS]
+	if secret == nil || s.serving(secret).Pair == nil {
+		return 0
 	}
-	return min(long, time.Hour)
+	left := s.serving(secret).Pair.NotAfter.Add(-lastChance).Sub(s.apiTime())
+	if left <= 0 {
+		return 0
+	}
+	return min(s.upTo(6*time.Hour+min(10*day, max(0, s.end.Sub(s.now)/2))), max(time.Hour, left))
 }
 
 // serving reads the serving Secret.
