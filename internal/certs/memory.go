@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -22,6 +23,9 @@ type remembered struct {
 	contest contest
 	// patched is our last write, as the API server answered it, until the cache shows as much.
 	patched metav1.Object
+	// uid and generation are those of the object when it was last seen.
+	uid        types.UID
+	generation int64
 	// trusted is since when each certificate was seen in all entries.
 	trusted map[string]time.Time
 	// held are the certificates in some entry when it was last seen, and lost is when others were first seen to be missing.
@@ -39,8 +43,13 @@ type remembered struct {
 	told TargetState
 }
 
-// see notes what the target holds, beside what it should hold.
-func (m *remembered) see(bundles [][]Certificate, now time.Time) {
+// see notes what the target holds, beside what it should hold. Passes do not see every state of an object: where one is
+// missing between this one and the last, nobody knows what it held, and trust begins anew.
+func (m *remembered) see(object metav1.Object, bundles [][]Certificate, now time.Time) {
+	if object.GetUID() != m.uid || object.GetGeneration() > m.generation+1 {
+		m.trusted = nil
+	}
+	m.uid, m.generation = object.GetUID(), object.GetGeneration()
 	m.trusted = stillTrusted(bundles, m.trusted, now)
 	m.seeHeld(bundles, now)
 	reset := m.published != nil && slices.ContainsFunc(bundles, func(b []Certificate) bool { return !SameBundle(b, m.published) })

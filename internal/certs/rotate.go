@@ -195,11 +195,7 @@ func (p *planner) mayPromote() bool {
 		}
 		return false
 	}
-	if !p.mayBeUsed(a.Next.Certificate, a.Current.Certificate) {
-		p.look(p.Now.Add(p.PropagationDelay))
-		return false
-	}
-	return true
+	return p.mayBeUsed(a.Next.Certificate, a.Current.Certificate)
 }
 
 // promote makes the successor the signer. The old signer stays trusted, and its key is gone with this write.

@@ -195,7 +195,7 @@ func (r *Rotator) readTarget(t *target, m *remembered, steady time.Time, parsed 
 		}
 	}
 	o.Managed, o.Bundles = len(o.reading.entries) > 0, o.reading.bundles(parsed)
-	m.see(o.Bundles, steady)
+	m.see(object, o.Bundles, steady)
 	o.TrustedSince, o.Lost = m.trusted, m.lost
 	return o
 }
