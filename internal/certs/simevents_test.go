@@ -32,7 +32,11 @@ func (s *sim) happen() {
 	case 11:
 		s.setClocks()
 		// What was made is older than what somebody asked for, for who has been set back, and may be made once more.
-		s.allow(map[string]int{"write " + simCA: 2, "write " + simTLS: 2}, 2)
+		if ca := s.secrets[simCA]; ca != nil {
+			for key := range ca.Annotations {
+				s.allowRequest(key)
+			}
+		}
 		s.tell("the clocks are set: API server +%s, rotators +%s, nodes +%s", s.apiAhead, s.localAhead, s.nodeAhead)
 		s.wake(time.Minute)
 	case 12:
@@ -255,6 +259,18 @@ func (s *sim) request() {
 	if s.oneIn(3) {
 		at = at.Add(s.upTo(3 * day))
 	}
+	s.allowRequest(key)
+	s.tell("somebody asks: %s %s", key, at.Sub(s.start))
+	s.put(simCA, func(c *corev1.Secret) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[key] = at.Format(time.RFC3339Nano)
+	})
+}
+
+// allowRequest allows what carrying a request out takes.
+func (s *sim) allowRequest(key string) {
 	switch key {
 	case AnnotationRevokeBefore:
 		s.allow(map[string]int{"write " + simCA: 2, "write " + simTLS: 1}, 2)
@@ -263,13 +279,6 @@ func (s *sim) request() {
 	default:
 		s.allow(map[string]int{"write " + simTLS: 1}, 0)
 	}
-	s.tell("somebody asks: %s %s", key, at.Sub(s.start))
-	s.put(simCA, func(c *corev1.Secret) {
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[key] = at.Format(time.RFC3339Nano)
-	})
 }
 
 // befallServer restarts a webhook-server, or changes how it sees its Secret.

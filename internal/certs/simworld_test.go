@@ -175,6 +175,7 @@ func newSim(seed uint64, tells bool) *sim {
 		for _, e := range s.read(t.versions[0].object).entries {
 			t.versions[0].foreign[e.path] = true
 		}
+		t.versions[0].object.SetGeneration(1)
 		s.stamp(t.versions[0].object)
 	}
 	for range 3 {
@@ -545,6 +546,11 @@ func (s *sim) apply(o metav1.Object, op operation) bool {
 // store makes a new version of a target.
 func (s *sim) store(t *simTarget, o metav1.Object, foreign map[string]bool) {
 	if o != nil {
+		if before := t.last().object; before == nil || before.GetUID() != o.GetUID() {
+			o.SetGeneration(1)
+		} else if !reflect.DeepEqual(s.read(before).entries, s.read(o).entries) {
+			o.SetGeneration(before.GetGeneration() + 1)
+		}
 		s.stamp(o)
 	}
 	// Whoever lags sees what is at most this old.
