@@ -265,7 +265,7 @@ func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, 
 		}
 		if why, infeasible := inplace.IsInfeasible(m.Pod); infeasible && s.isInPlaceOnly() {
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
-		} else if _, never := inplace.NeverCompletes(m.Pod); never {
+		} else if inplace.NeverCompletes(m.Pod) {
 			plan.Update = append(plan.Update, s.recreate(m, way, now))
 		}
 	}

@@ -193,18 +193,12 @@ func IsInfeasible(p *corev1.Pod) (string, bool) {
 	return c.Message, true
 }
 
-// NeverCompletes says whether the Pod is in an update that its node has refused for ever, and why. A Pod without a state is
-// in one too if its record says so: somebody has spoiled its label.
-func NeverCompletes(p *corev1.Pod) (string, bool) {
-	why, infeasible := IsInfeasible(p)
-	if !infeasible {
-		return "", false
+// NeverCompletes says whether the Pod is in an update that its node has refused for ever. A Pod without a state is in one too
+// if its record says so: somebody has spoiled its label.
+func NeverCompletes(p *corev1.Pod) bool {
+	if _, infeasible := IsInfeasible(p); !infeasible {
+		return false
 	}
-	switch pods.LifecycleState(p) {
-	case pub.LifecycleStateUpdating:
-		return why, true
-	case "":
-		return why, !IsCompleted(p)
-	}
-	return "", false
+	state := pods.LifecycleState(p)
+	return state == pub.LifecycleStateUpdating || state == "" && !IsCompleted(p)
 }

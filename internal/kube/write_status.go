@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 )
 
 // Statuses are the status of an owner as it was seen, and as it should be.
@@ -33,17 +35,14 @@ func WriteStatus[T metav1.Object](ctx context.Context, w *Writer, store Store, c
 	if body == nil {
 		return nil
 	}
-	patched, err := client.Patch(ctx, owner.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	change := patch.Patch{Type: types.MergePatchType, Body: body, Subresource: "status"}
+	_, err = sendPatch(ctx, w, store, owner.GetUID(), client, owner, change, kind)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		if isUnanswered(err) {
-			putInDoubt(w.Gate, store, owner.GetUID(), client, owner, kind, nil)
-		}
 		return fmt.Errorf("writing the status of %s: %w", cache.MetaObjectToName(owner), err)
 	}
-	w.Gate.Wrote(owner.GetUID(), store, patched.GetResourceVersion())
 	w.wrote(kind, "status")
 	return nil
 }

@@ -187,17 +187,25 @@ func ownerOf(object metav1.Object) metav1.Object {
 }
 
 func send[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
-	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, change.Subresources()...)
+	patched, err := sendPatch(ctx, w, store, owner, client, object, change, kind)
 	if err != nil {
-		if isUnanswered(err) {
-			putInDoubt(w.Gate, store, owner, client, object, kind, nil)
-		}
 		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), err)
 	}
-	w.Gate.Wrote(owner, store, patched.GetResourceVersion())
 	w.wrote(kind, "patch")
 	logr.FromContextOrDiscard(ctx).V(2).Info("patched", "kind", kind, "name", object.GetName(), "subresource", change.Subresource)
 	return patched, nil
+}
+
+// sendPatch tells the gate what became of the patch.
+func sendPatch[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
+	patched, err := client.Patch(ctx, object.GetName(), change.Type, change.Body, metav1.PatchOptions{}, change.Subresources()...)
+	switch {
+	case err == nil:
+		w.Gate.Wrote(owner, store, patched.GetResourceVersion())
+	case isUnanswered(err):
+		putInDoubt(w.Gate, store, owner, client, object, kind, nil)
+	}
+	return patched, err
 }
 
 func remove[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, kind string) error {

@@ -129,13 +129,14 @@ func (p *planner) isDown(s *slot) bool {
 // counts against the budget already has its place in it, as long as not as many others are out. None that serves may go
 // while Pods are missing that are not allowed to be created yet.
 func (p *planner) mayTakeDown(s *slot) bool {
-	switch {
-	case s.out:
+	if s.out {
 		return true
-	case s.down:
-		return p.out < p.n.maxUnavailable && !p.throttled
 	}
-	return p.down < p.n.maxUnavailable && !p.throttled
+	spent := p.down
+	if s.down {
+		spent = p.out
+	}
+	return spent < p.n.maxUnavailable && !p.throttled
 }
 
 // spend has a slot count against the budget.
@@ -182,10 +183,7 @@ func (p *planner) replaceInfeasible() {
 }
 
 // neverCompletes says whether the update of the Pod never ends, because its node does not have what it asks for.
-func neverCompletes(m *member) bool {
-	_, never := inplace.NeverCompletes(m.Pod)
-	return never && m.updated
-}
+func neverCompletes(m *member) bool { return m.updated && inplace.NeverCompletes(m.Pod) }
 
 func (p *planner) replace(m *member) {
 	if d, ok := p.replacement(m); ok && !p.isDeleted(m) {
