@@ -135,13 +135,16 @@ func TestScenario017_NoCallFailsWhileCertificatesRotate(t *testing.T) {
 	require.Equal(t, 1+3*6, loaded, "each has been served")
 }
 
-// TestScenario040_InformersOfOthersRecoverFromAnEmptyBundle has somebody watch CloneSets in v1alpha1 meanwhile.
+// TestScenario040_InformersOfOthersRecoverFromAnEmptyBundle has two programs watch CloneSets in v1alpha1: one that was there
+// before, whose watch the API server may go on with, and one that comes meanwhile.
 func TestScenario040_InformersOfOthersRecoverFromAnEmptyBundle(t *testing.T) {
 	l := newLab(t, "clonesets")
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(l.objects, 0, l.namespace, nil)
-	informer := factory.ForResource(schema.GroupVersionResource{Group: "apps.kruise.io", Version: "v1alpha1", Resource: "clonesets"}).Informer()
-	factory.Start(t.Context().Done())
-	require.True(t, cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced))
+	begin := func() cache.SharedIndexInformer {
+		factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(l.objects, 0, l.namespace, nil)
+		informer := factory.ForResource(schema.GroupVersionResource{Group: "apps.kruise.io", Version: "v1alpha1", Resource: "clonesets"}).Informer()
+		factory.Start(t.Context().Done())
+		return informer
+	}
 	create := func(name string) {
 		t.Helper()
 		o := cloneSet("v1beta1", nil)
@@ -149,16 +152,20 @@ func TestScenario040_InformersOfOthersRecoverFromAnEmptyBundle(t *testing.T) {
 		_, err := l.of("clonesets", "v1beta1").Create(t.Context(), o, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	seen := func(name string) func(context.Context) error {
-		return func(context.Context) error {
-			if _, there, err := informer.GetStore().GetByKey(l.namespace + "/" + name); err != nil || !there {
-				return fmt.Errorf("it is not there: %w", err)
+	all := []cache.SharedIndexInformer{begin()}
+	see := func(name string) {
+		t.Helper()
+		harness.Eventually(t, name+" in all informers", harness.Patience, func(context.Context) error {
+			for i, informer := range all {
+				if _, there, err := informer.GetStore().GetByKey(l.namespace + "/" + name); err != nil || !there {
+					return fmt.Errorf("it is not in informer %d: %w", i, err)
+				}
 			}
 			return nil
-		}
+		})
 	}
 	create("before")
-	harness.Eventually(t, "an object", harness.Patience, seen("before"))
+	see("before")
 
 	l.rotator.Kill()
 	require.NoError(t, l.patchCRD(t.Context(), "clonesets", `[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":""}]`))
@@ -169,13 +176,19 @@ func TestScenario040_InformersOfOthersRecoverFromAnEmptyBundle(t *testing.T) {
 		return nil
 	}
 	harness.Eventually(t, "the failure of v1alpha1", harness.Patience, isBroken)
+	all = append(all, begin())
 	// Who speaks the stored version is not affected.
 	create("meanwhile")
-	harness.Consistently(t, "the failure of v1alpha1", 10*time.Second, isBroken)
+	harness.Consistently(t, "the failure of v1alpha1", 10*time.Second, func(ctx context.Context) error {
+		if all[1].HasSynced() {
+			return errors.New("an informer could begin")
+		}
+		return isBroken(ctx)
+	})
 	l.rotate()
-	harness.Eventually(t, "what was stored meanwhile", harness.Patience, seen("meanwhile"))
+	see("meanwhile")
 	create("after")
-	harness.Eventually(t, "what is stored afterwards", harness.Patience, seen("after"))
+	see("after")
 }
 
 // TestScenario064_TheRotatorNeedsNoConversion begins with nothing while nobody converts what is stored.
