@@ -402,3 +402,17 @@ func TestANewPodsGatesAreAnsweredWhateverItsKubeletWrites(t *testing.T) {
 		})
 	}
 }
+
+// A resize was put off, which opens the gate, and somebody has spoiled the label by which the Pod is in an update. Its container
+// does not say what it has: it was not started yet.
+func TestAResizeIsNotForgottenWithALabel(t *testing.T) {
+	p := livePod()
+	p.Labels[pub.LifecycleStateKey] = "garbage"
+	p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: pub.InPlaceUpdateReady}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: pub.InPlaceUpdateReady, Status: corev1.ConditionTrue}}
+	p.Status.ContainerStatuses[0].Resources = nil
+	name := p.Spec.Containers[0].Name
+	p.Annotations = map[string]string{pub.InPlaceUpdateStateKey: `{"revision":"x","updateResources":true,"containerResources":{"` + name + `":{"limits":{"cpu":"7"}}}}`}
+	require.True(t, IsCompleted(p))
+	require.Contains(t, step(p, now).Resize, name)
+}

@@ -65,8 +65,8 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 		return r.grace(p, record, step)
 	}
 	if record.State != nil {
-		if missing := r.missing(p, record.State); missing != nil {
-			return r.resize(p, record.State, missing, step)
+		if lacks := missing(p, record.State); lacks != nil {
+			return r.resize(p, record.State, lacks, step)
 		}
 		if !batchesCompleted(p, record.State) {
 			return r.settleInfeasible(p, step)
@@ -79,7 +79,10 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 }
 
 // missing is what the update was to give the containers and what they were not given: a process died before that.
-func (r Refresh) missing(p *corev1.Pod, state *pub.InPlaceUpdateState) Resize {
+func missing(p *corev1.Pod, state *pub.InPlaceUpdateState) Resize {
+	if state == nil {
+		return nil
+	}
 	wanted := Resize(state.ContainerResources)
 	if len(wanted) == 0 {
 		return nil
@@ -93,7 +96,7 @@ func (r Refresh) missing(p *corev1.Pod, state *pub.InPlaceUpdateState) Resize {
 // resize gives the containers what is missing, or puts that off. Meanwhile the Pod serves with what it has, if all else is
 // done: what is missing stays in its record, so its update is not over. A container that restarts for it leaves the
 // Services first.
-func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, missing Resize, step Step) Step {
+func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, lacks Resize, step Step) Step {
 	if r.ResourcesAfter > 0 {
 		step.RequeueAfter, step.Waits = r.ResourcesAfter, true
 		o := patch.New(p).IfUnchanged(p)
@@ -105,8 +108,8 @@ func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, missing Re
 		}
 		return step.write(o.BuildStatus())
 	}
-	step.Resize = missing
-	if r.isServing(p, pending{resources: missing}) {
+	step.Resize = lacks
+	if r.isServing(p, pending{resources: lacks}) {
 		step.Closes = true
 		return r.leave(p, step)
 	}
@@ -131,8 +134,7 @@ func isSettled(p *corev1.Pod, state pub.LifecycleStateType) bool {
 	case grace || oldGrace:
 		return false
 	case state == "":
-		c := pods.Condition(p, pub.InPlaceUpdateReady)
-		return !HasRecord(p) || c == nil || c.Status == corev1.ConditionTrue
+		return !HasRecord(p) || IsCompleted(p) && missing(p, Read(p).State) == nil
 	}
 	// A deletion that was taken back may have come in between an update.
 	return state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal && !HasRecord(p)
