@@ -96,18 +96,7 @@ func (b *bench) native(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.user = account
-	if err := b.nativeAccount(ctx, account); err != nil {
-		return nil, err
-	}
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, account, b.cluster.Scratch())
-	if err != nil {
-		return nil, err
-	}
-	s.process, err = b.cluster.StartFile(filepath.Join(b.cluster.Dir, "bin", "kube-controller-manager"), b.cluster.Scratch(),
-		"--kubeconfig", kubeconfig, "--controllers=deployment-controller,replicaset-controller", "--leader-elect=false",
-		"--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000")
-	if err != nil {
+	if err := b.startNative(ctx, s, account, "deployment-controller,replicaset-controller"); err != nil {
 		return nil, err
 	}
 	deployments := b.cluster.Kube.AppsV1().Deployments(namespace)
@@ -116,18 +105,17 @@ func (b *bench) native(ctx context.Context) (*side, error) {
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	d.Spec.Template = template(imageA)
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromString(quarter)), MaxSurge: ptr.To(intstr.FromString(quarter))}
-	create := func(ctx context.Context) error {
-		_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
-		return err
-	}
-	if err := b.measure(ctx, s, namespace, phaseCreate, create, b.options.pods, allReady(b.options.pods, imageA)); err != nil {
-		return nil, err
-	}
-	update := func(ctx context.Context) error {
-		_, err := deployments.Patch(ctx, "web", types.JSONPatchType, setImage(imageB), metav1.PatchOptions{})
-		return err
-	}
-	if err := b.measure(ctx, s, namespace, phaseRecreate, update, b.options.pods, allReady(b.options.pods, imageB)); err != nil {
+	err = b.phases(ctx, s, namespace, []phase{
+		{phaseCreate, imageA, func(ctx context.Context) error {
+			_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
+			return err
+		}},
+		{phaseRecreate, imageB, func(ctx context.Context) error {
+			_, err := deployments.Patch(ctx, "web", types.JSONPatchType, setImage(imageB), metav1.PatchOptions{})
+			return err
+		}},
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := b.idle(ctx, s); err != nil {
@@ -137,6 +125,22 @@ func (b *bench) native(ctx context.Context) (*side, error) {
 		return nil, err
 	}
 	return s, b.end(ctx, s, namespace)
+}
+
+// startNative runs a controller manager with some of its controllers alone for a side.
+func (b *bench) startNative(ctx context.Context, s *side, account, controllers string) error {
+	s.user = account
+	if err := b.nativeAccount(ctx, account); err != nil {
+		return err
+	}
+	kubeconfig, err := b.cluster.KubeconfigFor(ctx, account, b.cluster.Scratch())
+	if err != nil {
+		return err
+	}
+	s.process, err = b.cluster.StartFile(filepath.Join(b.cluster.Dir, "bin", "kube-controller-manager"), b.cluster.Scratch(),
+		"--kubeconfig", kubeconfig, "--controllers="+controllers, "--leader-elect=false",
+		"--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000")
+	return err
 }
 
 // nativeAccount may do anything: what the native controllers need is not what is measured.
@@ -161,25 +165,10 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	pprof, err := b.startOurs(ctx, s, "cloneset-controller")
-	if err != nil {
+	phases := func(ctx context.Context) error { return b.clonesetPhases(ctx, s, namespace) }
+	if err := b.runOurs(ctx, s, "cloneset-controller", phases); err != nil {
 		return nil, err
 	}
-	empty, err := heap(ctx, pprof)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.clonesetPhases(ctx, s, namespace); err != nil {
-		return nil, err
-	}
-	if err := b.idle(ctx, s); err != nil {
-		return nil, err
-	}
-	full, err := heap(ctx, pprof)
-	if err != nil {
-		return nil, err
-	}
-	s.heapPerPod = float64(full-empty) / float64(b.options.pods)
 	if err := b.replacements(ctx, s, namespace); err != nil {
 		return nil, err
 	}
@@ -193,6 +182,27 @@ func (b *bench) ours(ctx context.Context) (*side, error) {
 		return nil, err
 	}
 	return s, stop(s)
+}
+
+// runOurs starts a controller of ours, has it go through the phases and rest, and takes what it holds in memory by then.
+func (b *bench) runOurs(ctx context.Context, s *side, component string, phases func(context.Context) error) error {
+	pprof, err := b.startOurs(ctx, s, component)
+	if err != nil {
+		return err
+	}
+	empty, err := heap(ctx, pprof)
+	if err != nil {
+		return err
+	}
+	if err := phases(ctx); err != nil {
+		return err
+	}
+	if err := b.idle(ctx, s); err != nil {
+		return err
+	}
+	full, err := heap(ctx, pprof)
+	s.heapPerPod = float64(full-empty) / float64(b.options.pods)
+	return err
 }
 
 func (b *bench) clonesetPhases(ctx context.Context, s *side, namespace string) error {
@@ -243,4 +253,34 @@ func heap(ctx context.Context, pprof string) (bytes int64, err error) {
 		return err
 	})
 	return bytes, err
+}
+
+// phase is one change of a workload, and the image that its Pods have at the end.
+type phase struct {
+	name, image string
+	do          func(context.Context) error
+}
+
+func (b *bench) phases(ctx context.Context, s *side, namespace string, list []phase) error {
+	for _, p := range list {
+		if err := b.measure(ctx, s, namespace, p.name, p.do, b.options.pods, allReady(b.options.pods, p.image)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startOurs runs a controller of ours for a side, and returns where its profiles are.
+func (b *bench) startOurs(ctx context.Context, s *side, component string) (pprof string, err error) {
+	s.user = component
+	kubeconfig, err := b.cluster.KubeconfigFor(ctx, component, b.cluster.Scratch())
+	if err != nil {
+		return "", err
+	}
+	if pprof, err = localcluster.FreeAddress(); err != nil {
+		return "", err
+	}
+	s.process, err = b.cluster.Start(component, b.cluster.Scratch(), "--kubeconfig", kubeconfig, "--leader-elect=false",
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address="+pprof)
+	return pprof, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
 // fifth is what an update of StatefulSets may have unavailable.
@@ -50,18 +48,7 @@ func (b *bench) nativeStateful(ctx context.Context) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.user = account
-	if err := b.nativeAccount(ctx, account); err != nil {
-		return nil, err
-	}
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, account, b.cluster.Scratch())
-	if err != nil {
-		return nil, err
-	}
-	s.process, err = b.cluster.StartFile(filepath.Join(b.cluster.Dir, "bin", "kube-controller-manager"), b.cluster.Scratch(),
-		"--kubeconfig", kubeconfig, "--controllers=statefulset-controller", "--leader-elect=false",
-		"--secure-port=0", "--kube-api-qps=5000", "--kube-api-burst=5000")
-	if err != nil {
+	if err := b.startNative(ctx, s, account, "statefulset-controller"); err != nil {
 		return nil, err
 	}
 	sets := b.cluster.Kube.AppsV1().StatefulSets(namespace)
@@ -94,30 +81,15 @@ func (b *bench) nativeStateful(ctx context.Context) (*side, error) {
 
 // oursStateful measures an Advanced StatefulSet with the same numbers.
 func (b *bench) oursStateful(ctx context.Context) (*side, error) {
-	const namespace, component = "bench-stateful", "statefulset-controller"
+	const namespace = "bench-stateful"
 	s, err := b.begin(ctx, "Advanced StatefulSet", namespace)
 	if err != nil {
 		return nil, err
 	}
-	pprof, err := b.startOurs(ctx, s, component)
-	if err != nil {
+	phases := func(ctx context.Context) error { return b.phases(ctx, s, namespace, b.statefulPhases(namespace)) }
+	if err := b.runOurs(ctx, s, "statefulset-controller", phases); err != nil {
 		return nil, err
 	}
-	empty, err := heap(ctx, pprof)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.phases(ctx, s, namespace, b.statefulPhases(namespace)); err != nil {
-		return nil, err
-	}
-	if err := b.idle(ctx, s); err != nil {
-		return nil, err
-	}
-	full, err := heap(ctx, pprof)
-	if err != nil {
-		return nil, err
-	}
-	s.heapPerPod = float64(full-empty) / float64(b.options.pods)
 	return s, b.end(ctx, s, namespace)
 }
 
@@ -178,34 +150,4 @@ func (w writes) to(resource string) float64 {
 		}
 	}
 	return float64(n)
-}
-
-// phase is one change of a workload, and the image that its Pods have at the end.
-type phase struct {
-	name, image string
-	do          func(context.Context) error
-}
-
-func (b *bench) phases(ctx context.Context, s *side, namespace string, list []phase) error {
-	for _, p := range list {
-		if err := b.measure(ctx, s, namespace, p.name, p.do, b.options.pods, allReady(b.options.pods, p.image)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// startOurs runs a controller of ours for a side, and returns where its profiles are.
-func (b *bench) startOurs(ctx context.Context, s *side, component string) (pprof string, err error) {
-	s.user = component
-	kubeconfig, err := b.cluster.KubeconfigFor(ctx, component, b.cluster.Scratch())
-	if err != nil {
-		return "", err
-	}
-	if pprof, err = localcluster.FreeAddress(); err != nil {
-		return "", err
-	}
-	s.process, err = b.cluster.Start(component, b.cluster.Scratch(), "--kubeconfig", kubeconfig, "--leader-elect=false",
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--pprof-bind-address="+pprof)
-	return pprof, err
 }
