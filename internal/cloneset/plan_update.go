@@ -263,7 +263,7 @@ func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, 
 		if !m.isAt(way.to) || m.leaving {
 			continue
 		}
-		if why, infeasible := inplace.IsInfeasible(m.Pod); infeasible && s.isInPlaceOnly() {
+		if why, refused := inplace.Refusal(m.Pod); refused && s.isInPlaceOnly() {
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
 		} else if inplace.NeverCompletes(m.Pod) {
 			plan.Update = append(plan.Update, s.recreate(m, way, now))

@@ -69,7 +69,10 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 			return r.resize(p, record.State, lacks, step)
 		}
 		if !batchesCompleted(p, record.State) {
-			return r.settleInfeasible(p, step)
+			if r.KeepInfeasible && isRefused(p, record.State) {
+				return r.settle(p, step)
+			}
+			return step
 		}
 		if hasNext(record.State) {
 			return r.next(p, record, step)
@@ -114,15 +117,6 @@ func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, lacks Resi
 		return r.leave(p, step)
 	}
 	return step
-}
-
-// settleInfeasible ends an update whose node will never give what is wanted, where the Pod must stay: it goes on with
-// what it has.
-func (r Refresh) settleInfeasible(p *corev1.Pod, step Step) Step {
-	if _, infeasible := IsInfeasible(p); !infeasible || !r.KeepInfeasible {
-		return step
-	}
-	return r.settle(p, step)
 }
 
 // isSettled says whether the Pod is in no update, so that its record need not be read. All the Pods of a set that rests

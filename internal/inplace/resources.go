@@ -193,12 +193,44 @@ func IsInfeasible(p *corev1.Pod) (string, bool) {
 	return c.Message, true
 }
 
+// Refusal is why the node cannot give the containers what they are to have. While an update goes on to something else there
+// is none.
+func Refusal(p *corev1.Pod) (why string, refused bool) {
+	why, refused = IsInfeasible(p)
+	if refused && pods.LifecycleState(p) == pub.LifecycleStateUpdating {
+		refused = NeverCompletes(p)
+	}
+	return why, refused
+}
+
 // NeverCompletes says whether the Pod is in an update that its node has refused for ever. A Pod without a state is in one too
 // if its record says so: somebody has spoiled its label.
 func NeverCompletes(p *corev1.Pod) bool {
+	state := pods.LifecycleState(p)
+	if _, infeasible := IsInfeasible(p); !infeasible || state != pub.LifecycleStateUpdating && state != "" {
+		return false
+	}
+	r := Read(p)
+	if r.State == nil {
+		return state == pub.LifecycleStateUpdating
+	}
+	return r.Grace == nil && isRefused(p, r.State)
+}
+
+// isRefused says whether it is this update that the node has refused. What an earlier one asked for in vain is no matter of
+// one that asks for something else, or has not asked yet.
+func isRefused(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
 	if _, infeasible := IsInfeasible(p); !infeasible {
 		return false
 	}
-	state := pods.LifecycleState(p)
-	return state == pub.LifecycleStateUpdating || state == "" && !IsCompleted(p)
+	if seen := pods.Condition(p, corev1.PodResizePending).ObservedGeneration; seen > 0 && seen < p.Generation {
+		return false
+	}
+	for name := range s.ContainerResources {
+		if !isResized(p, name) {
+			return true
+		}
+	}
+	// Others do not record what they have asked for.
+	return s.UpdateResources && len(s.ContainerResources) == 0 && !hasNext(s)
 }

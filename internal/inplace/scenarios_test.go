@@ -3,6 +3,7 @@ package inplace
 import (
 	"encoding/json"
 	"hash/fnv"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -377,6 +378,44 @@ func TestScenario43AnInfeasibleResizeEndsWhereThePodMustStay(t *testing.T) {
 	s := Refresh{AtTarget: true, KeepInfeasible: true, Now: now}.Step(p)
 	require.True(t, s.Due)
 	require.Equal(t, pub.LifecycleStateNormal, pods.LifecycleState(send(t, p, s.Patch)))
+}
+
+// Whether an update is over for ever is a matter of what this update has asked for.
+func TestARefusalCountsForTheUpdateThatWasRefused(t *testing.T) {
+	small, large, fair := resources("1", "2"), resources("1", "200"), resources("1", "3")
+	refuse := func(p *corev1.Pod, generation int64) {
+		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, ObservedGeneration: generation,
+		})
+	}
+	check := func(p *corev1.Pod, want bool, when string) {
+		t.Helper()
+		require.Equal(t, want, NeverCompletes(p), when)
+		_, is := Refusal(p)
+		require.Equal(t, want, is, when)
+		keep := Refresh{AtTarget: true, KeepInfeasible: true, Now: now}.Step(p)
+		require.Equal(t, want, keep.State == pub.LifecycleStateNormal, when)
+	}
+	p := prioritised(withResources(livePod(), 0, small), "p_0", "p_10")
+	p.Spec.Containers[0].Resources, p.Generation = large, 2
+	refuse(p, 2)
+	_, is := Refusal(p)
+	require.True(t, is)
+	p = start(t, p, updateTo(t, "web-C", template(mainResources(large)), template(mainResources(fair), sideImage("t")), 0, now))
+	check(p, false, "the first batch is the image of another container")
+
+	restart(p)
+	s := step(p, now)
+	require.True(t, s.Due)
+	p = resizeTo(t, send(t, p, s.Patch), s.Resize)
+	require.Equal(t, fair, p.Spec.Containers[0].Resources)
+	p.Generation = 4
+	check(p, false, "the node has not seen the second batch")
+	refuse(p, 4)
+	check(p, true, "it has, and refuses that as well")
+	refuse(p, 0)
+	check(p, true, "a node that does not say what it has seen")
 }
 
 func TestScenario44OtherContainersResourcesDoNotMatter(t *testing.T) {

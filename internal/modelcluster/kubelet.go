@@ -194,6 +194,7 @@ func (m *Cluster) resizePending(p *corev1.Pod) {
 	if slices.ContainsFunc(p.Spec.Containers, IsInfeasible) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 			Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible, Message: "not enough cpu",
+			ObservedGeneration: p.Generation,
 		})
 	}
 }

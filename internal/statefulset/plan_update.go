@@ -174,7 +174,7 @@ func (p *planner) replaceInfeasible() {
 		if s.m == nil || s.m.terminating || !s.m.updated || s.m.state == pub.LifecycleStatePreparingDelete {
 			continue
 		}
-		if why, infeasible := inplace.IsInfeasible(s.m.Pod); infeasible && p.isInPlaceOnly() {
+		if why, refused := inplace.Refusal(s.m.Pod); refused && p.isInPlaceOnly() {
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
 		} else if neverCompletes(s.m) {
 			p.replace(s.m)

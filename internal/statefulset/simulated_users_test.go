@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -61,7 +63,7 @@ func (s *simulation) randomEdit(last bool) edit {
 	first := int32(s.Random.IntN(3))
 	size, grows := fmt.Sprintf("%dGi", 1+s.Random.IntN(4)), s.Chance(4)
 	ordered := isOrdered(&s.Set().Spec)
-	strategy := s.randomStrategy(ordered)
+	strategy, changesClaims := s.randomStrategy(ordered), s.Chance(6)
 	return func(set *v1beta1.StatefulSet) {
 		template := &set.Spec.Template
 		if now := template.Spec.Containers[0].Image; newImage || last && (now == modelcluster.Broken || now == modelcluster.Crashes) {
@@ -88,9 +90,24 @@ func (s *simulation) randomEdit(last bool) edit {
 		if grows && len(set.Spec.VolumeClaimTemplates) > 0 {
 			claimTemplate("data", size)(set)
 		}
+		if changesClaims {
+			addOrRemoveClaim(set)
+		}
 		if newStrategy {
 			strategy(set)
 		}
+	}
+}
+
+// addOrRemoveClaim changes which claims Pods have, where that is allowed.
+func addOrRemoveClaim(set *v1beta1.StatefulSet) {
+	templates := set.Spec.VolumeClaimTemplates
+	switch {
+	case len(templates) == 0 || set.Spec.VolumeClaimUpdateStrategy.Type == v1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType:
+	case len(templates) == 1:
+		claimTemplate("logs", "1Gi")(set)
+	default:
+		set.Spec.VolumeClaimTemplates = templates[:1]
 	}
 }
 
@@ -99,7 +116,9 @@ func (s *simulation) randomStrategy(ordered bool) edit {
 	values := []string{"1", "1", "2", "3", "20%", "50%", "100%"}
 	pick := func() *intstr.IntOrString { return ptr.To(intstr.Parse(values[s.Random.IntN(len(values))])) }
 	u, m, p := pick(), pick(), int32(max(0, s.Random.IntN(8)-3))
-	policies := []v1beta1.StatefulSetPodUpdatePolicyType{v1beta1.RecreatePodUpdateStrategyType, v1beta1.InPlaceIfPossiblePodUpdateStrategyType}
+	policies := []v1beta1.StatefulSetPodUpdatePolicyType{
+		v1beta1.RecreatePodUpdateStrategyType, v1beta1.InPlaceIfPossiblePodUpdateStrategyType, v1beta1.InPlaceOnlyPodUpdateStrategyType,
+	}
 	policy := policies[s.Random.IntN(len(policies))]
 	deletes, paused, grace, minReady, throttle, prioritised := s.Chance(12), s.Chance(10), s.Chance(3), s.Chance(5), s.Chance(4), s.Chance(4)
 	return func(set *v1beta1.StatefulSet) {
@@ -140,7 +159,7 @@ func (s *simulation) interfere() {
 	name := list[s.Random.IntN(len(list))].Name
 	n := 1
 	if s.hostile {
-		n = 10
+		n = 11
 	}
 	kind := s.Random.IntN(n)
 	s.Tellf("interference %d with %s", kind, name)
@@ -170,6 +189,35 @@ func (s *simulation) interfere() {
 			if p.Labels["app"] == "other" {
 				s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 			}
+		}
+	case 10:
+		s.occupy(name)
+	}
+}
+
+// stranger is who holds names that the set wants.
+const stranger types.UID = "stranger"
+
+// occupy gives one of the names that the set may want to somebody else, if it is free.
+func (s *simulation) occupy(like string) {
+	taken := name(s.Random.IntN(9))
+	if s.Pod(taken) != nil {
+		return
+	}
+	p := s.Pod(like).DeepCopy()
+	p.Name, p.UID = taken, types.UID("of a stranger: "+fmt.Sprint(s.Changes()))
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: stranger, Controller: ptr.To(true)}}
+	s.Put(modelcluster.Pods, p)
+}
+
+// comeBack gives the set its names back, and the Pods that it has lost by their labels.
+func (s *simulation) comeBack() {
+	for _, p := range s.Pods() {
+		switch c := metav1.GetControllerOf(p); {
+		case c != nil && c.UID == stranger:
+			s.Remove(modelcluster.Pods, namespace+"/"+p.Name)
+		case p.Labels["app"] != "web":
+			s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 		}
 	}
 }

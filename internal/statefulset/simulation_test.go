@@ -105,15 +105,6 @@ func (s *simulation) Play() {
 	s.checkEnd()
 }
 
-// comeBack gives the set the Pods again that it has lost by their labels: they would hold their names for ever.
-func (s *simulation) comeBack() {
-	for _, p := range s.Pods() {
-		if p.Labels["app"] != "web" {
-			s.EditPod(p.Name, func(p *corev1.Pod) { p.Labels["app"] = "web" })
-		}
-	}
-}
-
 // numbers are those of the present spec.
 func (s *simulation) numbers() numbers { return numbersOf(s.Set()) }
 
@@ -306,17 +297,18 @@ func (s *simulation) doomed() int {
 
 func (s *simulation) checkEnd() {
 	n, status, set := s.numbers(), s.Set().Status, s.Set()
+	refused := s.isRefused()
 	if s.doomed() == 0 {
-		if !s.isFrozen() || s.preparing() == 0 {
+		if !refused && (!s.isFrozen() || s.preparing() == 0) {
 			s.checkFulfilled(n)
 		}
-	} else if !isPaused(&set.Spec) && !isOnDelete(&set.Spec) && n.partition == 0 && !isOrdered(&set.Spec) {
+	} else if !refused && !isPaused(&set.Spec) && !isOnDelete(&set.Spec) && n.partition == 0 && !isOrdered(&set.Spec) {
 		s.fail("%d Pods do not work, although all may be updated", s.doomed())
 	}
 	if status.ObservedGeneration != set.Generation || int(status.AvailableReplicas) != s.Available() || int(status.Replicas) != s.owned() {
 		s.fail("the status is wrong")
 	}
-	if s.conditionOf(v1beta1.FailedCreatePod).Status == corev1.ConditionTrue || s.conditionOf(v1beta1.FailedUpdatePod).Status == corev1.ConditionTrue {
+	if s.conditionOf(v1beta1.FailedCreatePod).Status == corev1.ConditionTrue || !refused && s.conditionOf(v1beta1.FailedUpdatePod).Status == corev1.ConditionTrue {
 		s.fail("a failure shows that is over")
 	}
 	for _, p := range s.Pods() {
@@ -326,6 +318,19 @@ func (s *simulation) checkEnd() {
 	}
 	s.checkClaims(n)
 	s.CheckRest(s.check, s.answerHook)
+}
+
+// isRefused says that the last spec asks for what its policy does not allow.
+func (s *simulation) isRefused() bool {
+	r := s.Set().Spec.UpdateStrategy.RollingUpdate
+	return r != nil && r.PodUpdatePolicy == v1beta1.InPlaceOnlyPodUpdateStrategyType && slices.ContainsFunc(s.Active(), s.lacksVolume)
+}
+
+// lacksVolume says that only another Pod can have all claims.
+func (s *simulation) lacksVolume(p *corev1.Pod) bool {
+	return slices.ContainsFunc(s.Set().Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
+		return !slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == t.Name })
+	})
 }
 
 // preparing are Pods that wait for an update that was put off.
@@ -366,7 +371,7 @@ func (s *simulation) checkFulfilled(n numbers) {
 	}
 	old := 0
 	for rank, p := range list {
-		if pods.AtRevision(p, s.Set().Status.UpdateRevision) {
+		if pods.AtRevision(p, s.Set().Status.UpdateRevision) && !s.lacksVolume(p) {
 			continue
 		}
 		old++
@@ -390,9 +395,9 @@ func (s *simulation) isFrozen() bool { return isPaused(&s.Set().Spec) || isOnDel
 func (s *simulation) checkClaims(n numbers) {
 	for _, p := range s.Active() {
 		_, ordinal, _ := parentAndOrdinal(p.Name)
-		for _, t := range s.Set().Spec.VolumeClaimTemplates {
-			if s.Claim(claimName(s.Set(), t.Name, ordinal)) == nil {
-				s.fail("Pod %s has no claim %s", p.Name, t.Name)
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && s.Claim(claimName(s.Set(), v.Name, ordinal)) == nil {
+				s.fail("Pod %s has no claim %s", p.Name, v.Name)
 			}
 		}
 	}

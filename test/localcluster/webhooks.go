@@ -14,15 +14,27 @@ func (c *Cluster) CallWebhooksAt(address string) error {
 	if err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	for _, f := range append(files, filepath.Join(c.Root, "deploy", "webhooks", "webhooks.yaml")) {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			return fmt.Errorf("reading a manifest: %w", err)
+	for _, f := range files {
+		if err := c.applyByURL(f, address); err != nil {
+			return err
 		}
-		out, err := c.KubectlInput(byURL(string(raw), address), "apply", "--server-side", "--force-conflicts", "-f", "-")
-		if err != nil {
-			return fmt.Errorf("applying %s: %w: %s", f, err, out)
-		}
+	}
+	return c.CallHooksAt(address)
+}
+
+// CallHooksAt is CallWebhooksAt without conversion: a change of a CRD costs the API server a lot.
+func (c *Cluster) CallHooksAt(address string) error {
+	return c.applyByURL(filepath.Join(c.Root, "deploy", "webhooks", "webhooks.yaml"), address)
+}
+
+func (c *Cluster) applyByURL(path, address string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading a manifest: %w", err)
+	}
+	out, err := c.KubectlInput(byURL(string(raw), address), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	if err != nil {
+		return fmt.Errorf("applying %s: %w: %s", path, err, out)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func scramble(v any) {
 	}
 }
 
-func TestMetadataKeepsAllButLabelsAndAnnotationsAndStaysWritable(t *testing.T) {
+func TestScenario34MetadataKeepsAllButLabelsAndAnnotationsAndStaysWritable(t *testing.T) {
 	random(t, objectsPerDirection/10, func(t *testing.T, _ generator, x Tree, _, version string) {
 		y, err := Convert(x, Group+"/"+other(version))
 		require.NoError(t, err)

@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-k8s/flotilla/test/harness"
@@ -22,23 +24,34 @@ import (
 func run(t *testing.T, from objects, deployment, binary string, more ...string) *localcluster.Process {
 	t.Helper()
 	d := into[appsv1.Deployment](t, from, "Deployment", system, deployment)
-	kubeconfig, err := cluster.KubeconfigFor(t.Context(), d.Spec.Template.Spec.ServiceAccountName, t.TempDir())
+	p, err := start(t.Context(), &d.Spec.Template.Spec, t.TempDir(), binary, more...)
 	require.NoError(t, err)
+	t.Cleanup(func() { end(t, p, binary) })
+	return p
+}
+
+// start runs what a Pod would run.
+func start(ctx context.Context, pod *corev1.PodSpec, dir, binary string, more ...string) (*localcluster.Process, error) {
+	kubeconfig, err := cluster.KubeconfigFor(ctx, pod.ServiceAccountName, dir)
+	if err != nil {
+		return nil, err
+	}
 	var args []string
-	for _, a := range d.Spec.Template.Spec.Containers[0].Args {
+	for _, a := range pod.Containers[0].Args {
 		a = strings.ReplaceAll(a, "$(POD_NAMESPACE)", system)
-		require.NotContains(t, a, "$(")
+		if strings.Contains(a, "$(") {
+			return nil, fmt.Errorf("nobody knows what %s is here", a)
+		}
 		args = append(args, a)
 	}
-	p, err := cluster.Start(binary, t.TempDir(), append(append(args, "--kubeconfig="+kubeconfig), more...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		p.Kill()
-		if t.Failed() {
-			t.Logf("end of %s's log:\n%s", binary, p.Tail(40))
-		}
-	})
-	return p
+	return cluster.Start(binary, dir, append(append(args, "--kubeconfig="+kubeconfig), more...)...)
+}
+
+func end(t *testing.T, p *localcluster.Process, binary string) {
+	p.Kill()
+	if t.Failed() {
+		t.Logf("end of %s's log:\n%s", binary, p.Tail(40))
+	}
 }
 
 func freePort(t *testing.T) string {

@@ -127,3 +127,23 @@ func TestAdmissionOnARealServer(t *testing.T) {
 		require.ErrorContains(t, err, "env of container main")
 	})
 }
+
+func TestScenario012_ReadinessIsNoMatterOfTheHooks(t *testing.T) {
+	l := newLab(t, "clonesets")
+	l.admit()
+	mutating, validating := l.hooks()
+	api := cluster.Kube.AdmissionregistrationV1()
+	require.NoError(t, api.MutatingWebhookConfigurations().Delete(t.Context(), mutating.Name, metav1.DeleteOptions{}))
+	require.NoError(t, api.ValidatingWebhookConfigurations().Delete(t.Context(), validating.Name, metav1.DeleteOptions{}))
+	harness.Eventually(t, "admission without hooks", harness.Patience, func(ctx context.Context) error {
+		o, err := l.of("clonesets", "v1beta1").Create(ctx, cloneSet("v1beta1", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && value(t, o, "spec", "revisionHistoryLimit") != nil {
+			err = errors.New("somebody fills in the defaults")
+		}
+		return err
+	})
+	require.NoError(t, isReady(t.Context(), l.health), "a server that runs stays ready")
+	l.process.Kill()
+	l.serve()
+	l.isReady()
+}
