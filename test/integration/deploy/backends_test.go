@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ type backends struct {
 type backend struct {
 	address string
 	process *localcluster.Process
+	ends    bool
 }
 
 // startBackends works until the test ends.
@@ -95,6 +97,21 @@ func startBackends(t *testing.T) *backends {
 	return b
 }
 
+func (b *backends) address() string { return b.listener.Addr().String() }
+
+// haveEnded waits until no more processes run than there are to be.
+func (b *backends) haveEnded(t *testing.T, left int) {
+	t.Helper()
+	harness.Eventually(t, "the end of the processes of drained nodes", harness.Patience, func(context.Context) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.processes) > left {
+			return fmt.Errorf("%d processes run", len(b.processes))
+		}
+		return nil
+	})
+}
+
 // see starts the process of a Pod that has a node, and ends that of one that goes.
 func (b *backends) see(ctx context.Context, p *corev1.Pod, exists bool) {
 	b.mu.Lock()
@@ -104,14 +121,21 @@ func (b *backends) see(ctx context.Context, p *corev1.Pod, exists bool) {
 	case ctx.Err() != nil || !pods.HasGate(p, answers):
 	case running == nil && !goes && p.Spec.NodeName != "":
 		b.start(ctx, p)
-	case running != nil && goes:
-		delete(b.processes, p.UID)
-		b.work.Go(func() {
-			if err := running.process.Stop(time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second); err != nil {
-				b.t.Errorf("the process of %s: %v: %s", p.Name, err, running.process.Tail(20))
-			}
-		})
+	case running != nil && goes && !running.ends:
+		running.ends = true
+		b.work.Go(func() { b.end(ctx, p, running.process) })
 	}
+}
+
+// end lets a process finish what it does. Until the Service knows, connections still reach it.
+func (b *backends) end(ctx context.Context, p *corev1.Pod, process *localcluster.Process) {
+	err := process.Stop(time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second)
+	if err != nil && ctx.Err() == nil {
+		b.t.Errorf("the process of %s: %v: %s", p.Name, err, process.Tail(20))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.processes, p.UID)
 }
 
 func (b *backends) start(ctx context.Context, p *corev1.Pod) {
@@ -123,7 +147,12 @@ func (b *backends) start(ctx context.Context, p *corev1.Pod) {
 			return
 		}
 	}
-	process, err := start(ctx, &p.Spec, b.dir, "webhook-server",
+	dir, err := os.MkdirTemp(b.dir, p.Name)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	process, err := start(ctx, &p.Spec, dir, "webhook-server",
 		"--bind-address="+addresses[0], "--health-probe-bind-address="+addresses[1], "--metrics-bind-address="+addresses[2], "--pprof-bind-address=0")
 	if err != nil {
 		b.t.Errorf("the process of %s: %v", p.Name, err)
