@@ -215,7 +215,11 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1beta1.CloneSet, sta
 // to be removed as soon as the caches show this sync's writes.
 func (c *Controller) tidy(ctx context.Context, s *Snapshot) (bool, error) {
 	more, err := c.trimPodsToDelete(ctx, s)
-	return more, errors.Join(c.history().Trim(ctx, &s.History, s.Set.UID, slices.Concat(s.Pods, s.Inactive), int(ptr.Deref(s.Set.Spec.RevisionHistoryLimit, 0))), err)
+	owner := history.Owner{
+		UID: s.Set.UID, Owner: revision.Owner{Reference: ownerReference(s.Set)},
+		MayAdopt: func(ctx context.Context) (bool, error) { return c.mayAdopt(ctx, s.Set) },
+	}
+	return more, errors.Join(c.history().Tidy(ctx, &s.History, owner, slices.Concat(s.Pods, s.Inactive), int(ptr.Deref(s.Set.Spec.RevisionHistoryLimit, 0))), err)
 }
 
 // trimPodsToDelete removes the names that are not Pods of the set. Names that never were are reported.

@@ -33,6 +33,13 @@ type Owner struct {
 	MayAdopt func(ctx context.Context) (bool, error)
 }
 
+func (o *Owner) mayAdopt(ctx context.Context) (bool, error) {
+	if o.MayAdopt == nil {
+		return true, nil
+	}
+	return o.MayAdopt(ctx)
+}
+
 // Keeper writes revisions.
 type Keeper struct {
 	Writer *kube.Writer
@@ -49,8 +56,8 @@ func (k Keeper) Resolve(ctx context.Context, h *History, o Owner) error {
 	}
 	found := h.find(data, o.UpdateRevision, o.CurrentRevision)
 	mine := true
-	if found != nil && metav1.GetControllerOfNoCopy(found) == nil && o.MayAdopt != nil {
-		if mine, err = o.MayAdopt(ctx); err != nil {
+	if found != nil && metav1.GetControllerOfNoCopy(found) == nil {
+		if mine, err = o.mayAdopt(ctx); err != nil {
 			return err
 		}
 	}
@@ -129,7 +136,11 @@ func (k Keeper) renew(ctx context.Context, h *History, o Owner, r *appsv1.Contro
 }
 
 func (k Keeper) adopt(ctx context.Context, h *History, o Owner, r *appsv1.ControllerRevision) error {
-	return k.patch(ctx, h, o, r, patch.New(r).IfUnchanged(r).OwnerReferences(append(slices.Clone(r.OwnerReferences), o.Reference)))
+	return k.patch(ctx, h, o, r, adoption(r, o))
+}
+
+func adoption(r *appsv1.ControllerRevision, o Owner) *patch.Object {
+	return patch.New(r).IfUnchanged(r).OwnerReferences(append(slices.Clone(r.OwnerReferences), o.Reference))
 }
 
 func (k Keeper) patch(ctx context.Context, h *History, o Owner, r *appsv1.ControllerRevision, change *patch.Object) error {
@@ -141,10 +152,26 @@ func (k Keeper) patch(ctx context.Context, h *History, o Owner, r *appsv1.Contro
 	return nil
 }
 
-// Trim deletes revisions that none of the Pods uses beyond the limit, oldest first.
-func (k Keeper) Trim(ctx context.Context, h *History, owner types.UID, list []*corev1.Pod, limit int) error {
-	for _, r := range h.surplus(list, limit) {
-		if err := k.Writer.DeleteRevision(ctx, owner, r); err != nil {
+// Tidy deletes revisions that none of the Pods uses beyond the limit, oldest first, and adopts those of nobody among the
+// others, so that they go when the owner does.
+func (k Keeper) Tidy(ctx context.Context, h *History, o Owner, list []*corev1.Pod, limit int) error {
+	surplus := h.surplus(list, limit)
+	for _, r := range surplus {
+		if err := k.Writer.DeleteRevision(ctx, o.UID, r); err != nil {
+			return err
+		}
+	}
+	orphans := slices.DeleteFunc(slices.Clone(h.Revisions), func(r *appsv1.ControllerRevision) bool {
+		return metav1.GetControllerOfNoCopy(r) != nil || slices.Contains(surplus, r)
+	})
+	if len(orphans) == 0 {
+		return nil
+	}
+	if may, err := o.mayAdopt(ctx); !may {
+		return err
+	}
+	for _, r := range orphans {
+		if _, err := k.Writer.PatchRevision(ctx, o.UID, r, adoption(r, o).Build()); err != nil {
 			return err
 		}
 	}

@@ -249,6 +249,7 @@ func copyOf(o Object) Object {
 type recorder struct {
 	record.EventRecorder
 	cluster *Cluster
+	mu      sync.Mutex
 }
 
 func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
@@ -256,6 +257,8 @@ func (r *recorder) Event(o runtime.Object, kind, reason, message string) {
 }
 
 func (r *recorder) Eventf(_ runtime.Object, kind, reason, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.cluster.Events = append(r.cluster.Events, kind+" "+reason+" "+fmt.Sprintf(format, args...))
 }
 

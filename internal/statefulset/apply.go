@@ -39,7 +39,7 @@ type applying struct {
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, now time.Time) (Outcome, error) {
 	a := &applying{
 		Controller: c, s: s, plan: plan, now: now, held: sets.Set[types.UID]{},
-		outcome: Outcome{Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
+		outcome: Outcome{UpdateReached: plan.UpdateReached, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
 	}
 	a.note(a.release(ctx))
 	if len(plan.Adopt) > 0 {
@@ -78,6 +78,13 @@ func (a *applying) putOff(part string, err error) time.Duration {
 		return 0
 	}
 	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)
+}
+
+// again has the set looked at again that soon. Any number of requests may be under way.
+func (a *applying) again(after time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.plan.look(after)
 }
 
 func (a *applying) release(ctx context.Context) error {

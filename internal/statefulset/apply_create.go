@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,65 +29,71 @@ func (a *applying) createAll(ctx context.Context) bool {
 	if len(list) > createAtOnce {
 		list, a.outcome.Again = list[:createAtOnce], true
 	}
-	templates, templateErr := a.templates(list)
-	if templateErr != nil {
-		a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, templateErr)
-		return false
-	}
-	createErr := a.createList(ctx, list, templates)
-	if createErr == nil {
-		a.backoff.Succeeded(a.s.Set.UID, partCreate)
-	} else {
-		a.plan.look(a.putOff(partCreate, createErr))
-	}
+	createErr := a.createList(ctx, list, a.templates(list))
 	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, createErr)
 	return err == nil && createErr == nil
 }
 
 // vainStarts is how many times in a row creation is begun anew without any success. What is refused then is not a single
-// Pod, and is not tried for all.
+// Pod, and is not tried for all, nor for a while.
 const vainStarts = 3
 
 // createList goes on after a failure: it may be about that Pod alone.
-func (a *applying) createList(ctx context.Context, list []Creation, templates map[string]*corev1.PodTemplateSpec) error {
+func (a *applying) createList(ctx context.Context, list []Creation, templates map[string]source) error {
 	var errs []error
-	for vain := 0; len(list) > 0 && vain < vainStarts; {
+	for vain := 0; len(list) > 0; {
 		var tried atomic.Int64
 		created, err := kube.SlowStart(len(list), a.parallel, func(i int) error {
 			tried.Add(1)
-			err := a.create(ctx, list[i], templates[list[i].Revision.Name])
-			if apierrors.IsAlreadyExists(err) {
-				// Somebody else's Pod holds the name. That it goes is an event.
-				return nil
-			}
-			if err != nil && !kube.IsPassing(err) {
-				a.warn(EventFailedCreate, "%v", err)
-			}
-			return err
+			return a.tryCreate(ctx, list[i], templates[list[i].Revision.Name])
 		})
 		errs = append(errs, err)
 		list = list[tried.Load():]
 		if vain++; created > 0 {
 			vain = 0
+			a.backoff.Succeeded(a.s.Set.UID, partCreate)
+		}
+		if vain == vainStarts && err != nil {
+			a.again(a.putOff(partCreate, err))
+			break
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// templates are those that the Pods are made from, by the name of the revision.
-func (a *applying) templates(list []Creation) (map[string]*corev1.PodTemplateSpec, error) {
-	out := map[string]*corev1.PodTemplateSpec{}
-	for _, c := range list {
-		if out[c.Revision.Name] != nil {
-			continue
-		}
-		template, err := a.templateOf(c.Revision)
-		if err != nil {
-			return nil, err
-		}
-		out[c.Revision.Name] = template
+// tryCreate remembers the failure of a single Pod.
+func (a *applying) tryCreate(ctx context.Context, c Creation, from source) error {
+	err := a.create(ctx, c, from)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		// Somebody else's Pod holds the name. That it goes is an event.
+		return nil
+	case err == nil:
+		return nil
 	}
-	return out, nil
+	if !kube.IsPassing(err) {
+		a.warn(EventFailedCreate, "%v", err)
+	}
+	a.again(a.putOff(c.part(a.s.Set), err))
+	return err
+}
+
+// source is what Pods are made from, or why it cannot be read.
+type source struct {
+	template *corev1.PodTemplateSpec
+	err      error
+}
+
+// templates are those that the Pods are made from, by the name of the revision.
+func (a *applying) templates(list []Creation) map[string]source {
+	out := map[string]source{}
+	for _, c := range list {
+		if _, known := out[c.Revision.Name]; !known {
+			template, err := a.templateOf(c.Revision)
+			out[c.Revision.Name] = source{template, err}
+		}
+	}
+	return out
 }
 
 // templateOf of the update revision is that of the spec.
@@ -101,16 +108,16 @@ func (a *applying) templateOf(r *appsv1.ControllerRevision) (*corev1.PodTemplate
 	return template, nil
 }
 
-func (a *applying) create(ctx context.Context, c Creation, template *corev1.PodTemplateSpec) error {
-	if c.Blocked != nil {
-		return c.Blocked
+func (a *applying) create(ctx context.Context, c Creation, from source) error {
+	if err := cmp.Or(c.Blocked, from.err); err != nil {
+		return err
 	}
 	for _, claim := range c.Claims {
 		if err := a.makeClaim(ctx, claim); err != nil {
 			return err
 		}
 	}
-	p := newPod(a.s.Set, c.Revision, template, c.Ordinal, a.now)
+	p := newPod(a.s.Set, c.Revision, from.template, c.Ordinal, a.now)
 	if _, err := a.writer.CreatePod(ctx, a.s.Set.UID, p); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (a *applying) remember(p *corev1.Pod, err error) {
 	if err == nil {
 		a.backoff.Succeeded(a.s.Set.UID, string(p.UID))
 	} else {
-		a.plan.look(a.putOff(string(p.UID), err))
+		a.again(a.putOff(string(p.UID), err))
 	}
 }
 
@@ -99,7 +99,7 @@ func (a *applying) update(ctx context.Context) {
 		// Nothing changes before somebody else does: no error that would be retried.
 		if !conditionsOf(&a.s.Set.Status, a.now).HasReason(conditionFailedUpdate, p.Reason) {
 			reason := EventFailedUpdateInPlace
-			if a.plan.Claim {
+			if p.Reason == ReasonClaimNotUpdated {
 				reason = EventFailedUpdateClaim
 			}
 			a.warn(reason, "%s", p.Message)

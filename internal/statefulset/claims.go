@@ -113,14 +113,23 @@ func (s *Snapshot) goingClaim(ordinal int32) *corev1.PersistentVolumeClaim {
 }
 
 // lacksVolume says whether the Pod was made before one of the claim templates was added.
-func (s *Snapshot) lacksVolume(p *corev1.Pod) bool {
-	for i := range s.Set.Spec.VolumeClaimTemplates {
-		name := s.Set.Spec.VolumeClaimTemplates[i].Name
-		if !slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name && v.PersistentVolumeClaim != nil }) {
-			return true
+func (s *Snapshot) lacksVolume(m *member) bool {
+	mounted := claimsIn(s.Set, m.Pod, m.ordinal)
+	return slices.ContainsFunc(s.Set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool {
+		return !slices.Contains(mounted, claimName(s.Set, t.Name, m.ordinal))
+	})
+}
+
+// claimsIn are the names of the claims that the Pod has by templates, those of templates that are gone included.
+func claimsIn(set *v1beta1.StatefulSet, p *corev1.Pod, ordinal int32) []string {
+	var out []string
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claimName(set, v.Name, ordinal) {
+			out = append(out, v.PersistentVolumeClaim.ClaimName)
 		}
 	}
-	return false
+	return out
 }
 
 // resizesClaims says whether claims follow their templates.

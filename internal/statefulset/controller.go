@@ -3,6 +3,7 @@ package statefulset
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -108,7 +109,8 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.StatefulSet) (
 	if err != nil {
 		return 0, err
 	}
-	if err := c.history().Resolve(ctx, &s.History, c.revisionOwner(set)); err != nil {
+	owner := c.revisionOwner(set)
+	if err := c.history().Resolve(ctx, &s.History, owner); err != nil {
 		if kube.IsPassing(err) {
 			return 0, kube.Passing(err)
 		}
@@ -124,7 +126,7 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.StatefulSet) (
 	outcome, applyErr := c.apply(ctx, s, plan, now)
 	status := s.Status(outcome, selector.String(), now)
 	statusErr := c.writeStatus(ctx, set, status)
-	tidyErr := c.history().Trim(ctx, &s.History, set.UID, s.Pods, int(ptr.Deref(set.Spec.RevisionHistoryLimit, 0)))
+	tidyErr := c.history().Tidy(ctx, &s.History, owner, slices.Concat(s.Pods, s.Returning), int(ptr.Deref(set.Spec.RevisionHistoryLimit, 0)))
 	// What is promoted makes room in the history. The event of one's own status wakes nobody.
 	if outcome.Again || statusErr == nil && status.CurrentRevision != set.Status.CurrentRevision {
 		plan.look(workload.GateDelay)

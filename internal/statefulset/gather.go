@@ -19,8 +19,15 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
-// partCreate is the creation of Pods as a part of the work that may fail; an update of a Pod is called by the Pod's UID.
+// partCreate is the creation of any Pods as a part of the work that may fail. That of a single one is called by the Pod's name,
+// or by that of the claim that is in its way, an update by the Pod's UID.
 const partCreate = "create"
+
+func partOfPod(set *v1beta1.StatefulSet, ordinal int32) string {
+	return partCreate + " " + podName(set, ordinal)
+}
+
+func partOfClaim(name string) string { return "wait for claim " + name }
 
 // goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
 func goalOf(set *v1beta1.StatefulSet) string { return strconv.FormatInt(set.Generation, 10) }
@@ -50,7 +57,7 @@ func (c *Controller) gather(set *v1beta1.StatefulSet, selector labels.Selector, 
 			}
 		}
 	}
-	c.gatherFailures(s, now)
+	c.gatherFailures(s, &n, now)
 	return s, nil
 }
 
@@ -106,16 +113,26 @@ func (c *Controller) gatherPlaces(s *Snapshot, n *numbers) error {
 				s.Taken.Insert(name)
 			}
 		}
-		if err := c.gatherClaims(s, ordinal); err != nil {
+		var names []string
+		for i := range s.Set.Spec.VolumeClaimTemplates {
+			names = append(names, claimName(s.Set, s.Set.Spec.VolumeClaimTemplates[i].Name, ordinal))
+		}
+		if err := c.gatherClaims(s, names); err != nil {
 			return err
+		}
+	}
+	for _, p := range s.Pods {
+		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
+			if err := c.gatherClaims(s, claimsIn(s.Set, p, ordinal)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (c *Controller) gatherClaims(s *Snapshot, ordinal int32) error {
-	for i := range s.Set.Spec.VolumeClaimTemplates {
-		name := claimName(s.Set, s.Set.Spec.VolumeClaimTemplates[i].Name, ordinal)
+func (c *Controller) gatherClaims(s *Snapshot, names []string) error {
+	for _, name := range names {
 		item, exists, err := c.claims.GetStore().GetByKey(s.Set.Namespace + "/" + name)
 		if err != nil {
 			return fmt.Errorf("looking for claim %s: %w", name, err)
@@ -128,11 +145,17 @@ func (c *Controller) gatherClaims(s *Snapshot, ordinal int32) error {
 }
 
 // gatherFailures adds what is to be tried only later.
-func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
+func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
 	uid, goal := s.Set.UID, goalOf(s.Set)
 	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
-	s.Postponed = map[types.UID]time.Duration{}
+	s.Postponed, s.CreateLater = map[types.UID]time.Duration{}, map[string]time.Duration{}
 	there := sets.New(partCreate)
+	for _, part := range missingParts(s, n) {
+		there.Insert(part)
+		if wait, failed := c.backoff.Wait(uid, part, goal, now); failed {
+			s.CreateLater[part] = wait
+		}
+	}
 	for _, p := range slices.Concat(s.Pods, s.Returning) {
 		there.Insert(string(p.UID))
 		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
@@ -147,4 +170,25 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 		}
 		return wait > 0
 	})
+}
+
+// missingParts are the parts of the work by which the Pods that are missing are made.
+func missingParts(s *Snapshot, n *numbers) []string {
+	there := sets.Set[int32]{}
+	for _, p := range s.Pods {
+		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
+			there.Insert(ordinal)
+		}
+	}
+	var out []string
+	for _, ordinal := range n.wanted {
+		if there.Has(ordinal) {
+			continue
+		}
+		out = append(out, partOfPod(s.Set, ordinal))
+		if claim := s.goingClaim(ordinal); claim != nil {
+			out = append(out, partOfClaim(claim.Name))
+		}
+	}
+	return out
 }

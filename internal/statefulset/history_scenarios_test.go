@@ -206,3 +206,20 @@ func TestAPodWithAPaddedOrdinalStandsInForNone(t *testing.T) {
 	f.Rest()
 	require.Equal(t, []string{"web-0", "web-1"}, f.Names())
 }
+
+func TestRevisionsOfNobodyAreAdopted(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, partition(2))
+	f.Edit(image("b"))
+	f.Rest()
+	for _, o := range f.Objects[modelcluster.Revisions] {
+		r := o.(*appsv1.ControllerRevision).DeepCopy()
+		r.OwnerReferences = nil
+		f.Put(modelcluster.Revisions, r)
+	}
+	f.Rest()
+	require.Len(t, f.Objects[modelcluster.Revisions], 2)
+	for _, o := range f.Objects[modelcluster.Revisions] {
+		require.True(t, metav1.IsControlledBy(o, f.Set()), o.GetName())
+	}
+}

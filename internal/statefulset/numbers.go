@@ -26,6 +26,9 @@ type numbers struct {
 // known, least of all which Pods are too many.
 func resolve(spec *v1beta1.StatefulSetSpec) (numbers, error) {
 	n := numbers{replicas: int(ptr.Deref(spec.Replicas, 1)), maxUnavailable: 1, scaleUnavailable: math.MaxInt32}
+	if n.replicas < 0 {
+		return n, fmt.Errorf("spec.replicas: %d: must be at least 0", n.replicas)
+	}
 	var reserved []ordinals.Range
 	for i, entry := range spec.ReserveOrdinals {
 		r, err := ordinals.Parse(entry)

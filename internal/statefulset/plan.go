@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
@@ -40,10 +41,10 @@ type Plan struct {
 
 	Resize []ClaimPatch
 	Update []Update
-	// Problem is why something cannot be updated before somebody changes the spec or the cluster; nil without any. Claim
-	// says that it is about a claim.
+	// Problem is why something cannot be updated before somebody changes the spec or the cluster; nil without any.
 	Problem *workload.Problem
-	Claim   bool
+	// UpdateReached: nothing came before the updates, so that there is no problem if none is told.
+	UpdateReached bool
 
 	// RequeueAfter is when to look again; 0 if only an event can change anything.
 	RequeueAfter time.Duration
@@ -85,8 +86,17 @@ type Creation struct {
 	Ordinal  int32
 	Revision *appsv1.ControllerRevision
 	Claims   []*corev1.PersistentVolumeClaim
-	// Blocked is why it cannot be made now; nil if it can.
+	// Blocked is why it cannot be made now, Claim the claim that is in the way; nil if it can.
 	Blocked error
+	Claim   *corev1.PersistentVolumeClaim
+}
+
+// part is what its failure is remembered by.
+func (c Creation) part(set *v1beta1.StatefulSet) string {
+	if c.Claim != nil {
+		return partOfClaim(c.Claim.Name)
+	}
+	return partOfPod(set, c.Ordinal)
 }
 
 // Update takes one Pod to the update revision. Exactly one of InPlace, Patches and Delete is set.
@@ -163,7 +173,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if isOrdered(&s.Set.Spec) {
 		scale = p.scaleOrdered
 	}
-	if scale() && !p.moved {
+	if plan.UpdateReached = scale() && !p.moved; plan.UpdateReached {
 		p.update()
 	}
 	p.dropSuperseded()

@@ -107,7 +107,7 @@ func (p *planner) mustGo(s *slot) bool {
 }
 
 // isOutdated says whether the Pod is not as the set would make it now.
-func (p *planner) isOutdated(m *member) bool { return !m.updated || p.lacksVolume(m.Pod) }
+func (p *planner) isOutdated(m *member) bool { return !m.updated || p.lacksVolume(m) }
 
 // recreates says whether the Pod can only be updated by another one taking its place.
 func (p *planner) recreates(m *member) bool {
@@ -119,7 +119,7 @@ func (p *planner) recreates(m *member) bool {
 
 // impossible is why the Pod cannot be updated in place; nil if it can.
 func (p *planner) impossible(m *member) error {
-	if p.lacksVolume(m.Pod) {
+	if p.lacksVolume(m) {
 		return errLacksVolume
 	}
 	if p.changes.IsWithdrawn(m.Pod) {
@@ -142,7 +142,14 @@ func (p *planner) own() {
 }
 
 func (p *planner) ownClaims(m *member, condemned bool) {
-	for _, c := range p.claimsOf(m.ordinal) {
+	list := p.claimsOf(m.ordinal)
+	for _, name := range claimsIn(p.Set, m.Pod, m.ordinal) {
+		// A claim stays with the Pod that has it, whatever becomes of its template.
+		if c := p.Claims[name]; c != nil && !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	}
+	for _, c := range list {
 		wanted := ownersOf(p.Set, c, m.Pod, condemned)
 		if c.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted, c.OwnerReferences) {
 			continue

@@ -115,18 +115,26 @@ func (p *planner) repair(s *slot) {
 	if p.moved {
 		return
 	}
-	begun := s.m.state == pub.LifecycleStatePreparingUpdate || s.m.state == pub.LifecycleStatePreparingDelete
 	switch {
 	case s.m.specified:
 		p.delete(s.m)
 	case neverCompletes(s.m):
 		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
-	case begun || p.isAbandoned(s.m):
-		if !p.isPostponed(s.m) {
+	case isBegun(s.m) || p.isAbandoned(s.m):
+		if !p.isPostponed(s.m) && (!p.resizesClaims() || p.workOnClaims(s)) {
 			p.take(s)
 		}
 	}
+}
+
+// isBegun says whether the set itself has taken the Pod down.
+func isBegun(m *member) bool {
+	switch m.state {
+	case pub.LifecycleStatePreparingUpdate, pub.LifecycleStatePreparingDelete, pub.LifecycleStateUpdating, pub.LifecycleStateUpdated:
+		return true
+	}
+	return false
 }
 
 // isAbandoned says whether the Pod serves nothing and will not before it is updated.
@@ -160,20 +168,20 @@ func failsToStart(reason string) bool {
 
 // create makes the Pod of a slot, unless something is in the way that goes by itself.
 func (p *planner) create(s *slot) {
-	switch {
-	case p.Taken.Has(podName(p.Set, s.ordinal)) || p.hasStaleClaim(s.ordinal):
-		return
-	case p.CreateAfter > 0:
-		p.plan.CreatePostponed = true
-		p.plan.look(p.CreateAfter)
+	if p.Taken.Has(podName(p.Set, s.ordinal)) || p.hasStaleClaim(s.ordinal) {
 		return
 	}
 	c := Creation{Ordinal: s.ordinal, Revision: p.Update, Claims: p.missingClaims(s.ordinal)}
 	if s.old {
 		c.Revision = p.Current
 	}
-	if claim := p.goingClaim(s.ordinal); claim != nil {
-		c.Blocked = fmt.Errorf("creating Pod %s: claim %s is being deleted", podName(p.Set, s.ordinal), claim.Name)
+	if c.Claim = p.goingClaim(s.ordinal); c.Claim != nil {
+		c.Blocked = fmt.Errorf("creating Pod %s: claim %s is being deleted", podName(p.Set, s.ordinal), c.Claim.Name)
+	}
+	if after := max(p.CreateAfter, p.CreateLater[c.part(p.Set)]); after > 0 {
+		p.plan.CreatePostponed = true
+		p.plan.look(after)
+		return
 	}
 	p.plan.Create = append(p.plan.Create, c)
 }

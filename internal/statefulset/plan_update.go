@@ -110,10 +110,31 @@ func (p *planner) update() {
 			continue
 		}
 		if !s.down && !p.mayTakeDown(s) {
+			p.reportClaims()
 			return
 		}
 		p.work(s)
 	}
+}
+
+// reportClaims tells of claims that nobody brings to their templates, although they count against the budget: the update
+// waits for somebody to delete them.
+func (p *planner) reportClaims() {
+	if !p.resizesClaims() {
+		return
+	}
+	for _, s := range p.slots {
+		for _, c := range p.comparisons(s.ordinal) {
+			if !c.hasShape() {
+				p.reportClaim(p.obstacle(c))
+			}
+		}
+	}
+}
+
+func (p *planner) reportClaim(obstacle error) {
+	p.report(&workload.Problem{Reason: ReasonClaimNotUpdated, Message: obstacle.Error()})
+	p.plan.look(claimsAgain)
 }
 
 // isOut says whether a slot has no Pod that serves.
@@ -237,9 +258,7 @@ func (p *planner) workOnClaims(s *slot) bool {
 			continue
 		}
 		if err := p.obstacle(c); err != nil {
-			p.report(&workload.Problem{Reason: ReasonClaimNotUpdated, Message: err.Error()})
-			p.plan.Claim = true
-			p.plan.look(claimsAgain)
+			p.reportClaim(err)
 			return false
 		}
 		// It counts at once: an obstacle to another claim of the slot does not take that back.

@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 )
 
 func TestScenarios30To34ScalingInOrder(t *testing.T) {
@@ -285,4 +287,25 @@ func TestAQuotaIsNotTriedForEveryPod(t *testing.T) {
 	_, err := f.Sync()
 	require.Error(t, err)
 	require.Equal(t, vainStarts, f.Writes["create pods"])
+}
+
+func TestAPodThatHasEndedTakesPartInTheThrottle(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, parallel, scaleUnavailable("1"))
+	f.end(corev1.PodFailed, 0)
+	f.Remove(modelcluster.Pods, namespace+"/"+name(2))
+	f.sync()
+	require.Nil(t, f.Pod(name(2)))
+	f.Rest()
+	require.Equal(t, "0 1 2 3", f.ordinals())
+}
+
+func TestNobodyWaitsForACondemnedPodThatHasEnded(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, preDelete)
+	f.end(corev1.PodFailed, 2)
+	f.unready(3)
+	f.Edit(replicas(2))
+	f.Rest()
+	require.Equal(t, held{name(3): pub.LifecycleStatePreparingDelete}, f.lifecycle())
 }

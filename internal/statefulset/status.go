@@ -18,6 +18,8 @@ import (
 type Outcome struct {
 	// CreateRan and UpdateRan: the part was carried out as far as it was needed.
 	CreateRan, UpdateRan bool
+	// UpdateReached: the plan came to the updates.
+	UpdateReached bool
 	// Again: more is to be done at once.
 	Again bool
 	// CreateFailure and UpdateFailure are the first failures that are worth showing; nil without any.
@@ -69,6 +71,7 @@ func conditionsOf(status *v1beta1.StatefulSetStatus, now time.Time) *conditions 
 func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.StatefulSetStatus {
 	spec := &s.Set.Spec
 	status := s.Set.Status.DeepCopy()
+	sameSpec := status.ObservedGeneration == s.Set.Generation
 	status.ObservedGeneration = s.Set.Generation
 	status.CurrentRevision, status.UpdateRevision = s.Current.Name, s.Update.Name
 	status.CollisionCount = ptr.To(s.CollisionCount)
@@ -81,7 +84,9 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 	}
 	c := conditionsOf(status, now)
 	c.Failed(conditionFailedCreate, o.CreateFailure, o.CreateRan)
-	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan)
+	// What an update cannot do it still cannot when it is not its turn.
+	remains := !o.UpdateReached && sameSpec && stuckFor(c) != ""
+	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan && !remains)
 	summarise(c, spec, status)
 	status.Conditions = c.List
 	return status
@@ -97,14 +102,15 @@ func partitionOf(spec *v1beta1.StatefulSetSpec) int32 {
 func (s *Snapshot) countInto(status *v1beta1.StatefulSetStatus, o Outcome, now time.Time) {
 	status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
 	status.CurrentReplicas, status.UpdatedReplicas, status.UpdatedReadyReplicas, status.UpdatedAvailableReplicas = 0, 0, 0, 0
+	updateName, currentName := status.UpdateRevision, status.CurrentRevision
 	for _, p := range s.Pods {
 		ready, available := pods.IsReady(p), pods.IsAvailable(p, minReadySeconds(&s.Set.Spec), now)
-		updated := pods.AtRevision(p, s.Update.Name)
+		updated := pods.AtRevision(p, updateName)
 		stays := !pods.IsTerminating(p) && !o.Deleted.Has(p.UID)
 		addIf(&status.Replicas, p.Status.Phase != "")
 		addIf(&status.ReadyReplicas, ready)
 		addIf(&status.AvailableReplicas, available)
-		addIf(&status.CurrentReplicas, stays && pods.AtRevision(p, s.Current.Name) && !o.Moved.Has(p.UID))
+		addIf(&status.CurrentReplicas, stays && pods.AtRevision(p, currentName) && !o.Moved.Has(p.UID))
 		addIf(&status.UpdatedReplicas, stays && updated)
 		addIf(&status.UpdatedReadyReplicas, ready && updated)
 		addIf(&status.UpdatedAvailableReplicas, available && updated)
@@ -141,7 +147,7 @@ func (s *Snapshot) countClaims(status *v1beta1.StatefulSetStatus, now time.Time)
 		entry := v1beta1.VolumeClaimStatus{VolumeClaimName: t.Name}
 		for _, slot := range slots {
 			claim := s.Claims[claimName(s.Set, t.Name, slot.ordinal)]
-			if slot.m == nil || claim == nil {
+			if slot.m == nil || claim == nil || claim.DeletionTimestamp != nil {
 				continue
 			}
 			c := comparison{claim, t}
@@ -159,17 +165,25 @@ func isPromoted(status *v1beta1.StatefulSetStatus, replicas, partition int32) bo
 		(replicas > 0 || partition == 0)
 }
 
+// stuckFor is the reason why an update cannot go on before somebody changes the spec or the cluster; "" if it can.
+func stuckFor(c *conditions) string {
+	for _, why := range []string{ReasonInPlaceImpossible, ReasonClaimNotUpdated} {
+		if c.HasReason(conditionFailedUpdate, why) {
+			return why
+		}
+	}
+	return ""
+}
+
 // summarise sets the conditions that generic tools read.
 func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.StatefulSetStatus) {
 	replicas := ptr.Deref(spec.Replicas, 1)
-	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
-		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
 	stalled, reason, message := false, ReasonNotStalled, ""
-	for _, why := range []string{ReasonInPlaceImpossible, ReasonClaimNotUpdated} {
-		if c.HasReason(conditionFailedUpdate, why) {
-			stalled, reason, message = true, why, c.Get(conditionFailedUpdate).Message
-		}
+	if why := stuckFor(c); why != "" {
+		stalled, reason, message = true, why, c.Get(conditionFailedUpdate).Message
 	}
+	ready := !stalled && status.Replicas == replicas && status.AvailableReplicas == replicas &&
+		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
 	c.Set(conditionStalled, workload.Truth(stalled), reason, message)
 	goingOn := ReasonReconciling
 	if ready {
@@ -181,18 +195,13 @@ func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.Sta
 	c.Set(conditionReconciling, workload.Truth(!ready && !stalled), goingOn, "")
 }
 
-// StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known; what is
-// updated is not.
+// StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known, by the
+// revisions of the spec before.
 func (s *Snapshot) StalledStatus(p *workload.Problem, known bool, now time.Time) *v1beta1.StatefulSetStatus {
 	status := s.Set.Status.DeepCopy()
 	status.ObservedGeneration = s.Set.Generation
 	if known {
-		status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
-		for _, pod := range s.Pods {
-			addIf(&status.Replicas, pod.Status.Phase != "")
-			addIf(&status.ReadyReplicas, pods.IsReady(pod))
-			addIf(&status.AvailableReplicas, pods.IsAvailable(pod, minReadySeconds(&s.Set.Spec), now))
-		}
+		s.countInto(status, Outcome{}, now)
 	}
 	c := conditionsOf(status, now)
 	c.Set(conditionFailedUpdate, corev1.ConditionTrue, p.Reason, p.Message)

@@ -361,3 +361,48 @@ func TestAnObstacleToOneClaimKeepsTheBudgetOfTheOther(t *testing.T) {
 	}
 	require.Equal(t, 1, n)
 }
+
+func TestAVolumeOfTheNameOfANewClaimTemplateIsNotItsClaim(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, func(s *v1beta1.StatefulSet) {
+		shared := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shared"}
+		s.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "logs", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: shared}}}
+	})
+	f.Edit(claimTemplate("logs", "1Gi"))
+	f.Rest()
+	for _, p := range f.Active() {
+		require.Equal(t, "logs-"+p.Name, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	}
+}
+
+// A claim that a Pod still has is kept or deleted as the policy says, although its template is gone.
+func TestThePolicyCountsForClaimsOfATemplateThatIsGone(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, claimTemplate("www", "1Gi"), claimTemplate("logs", "1Gi"), retain("Delete", "Delete"))
+	require.Len(t, f.Claim("logs-web-0").OwnerReferences, 1)
+	f.Edit(func(s *v1beta1.StatefulSet) { s.Spec.VolumeClaimTemplates = s.Spec.VolumeClaimTemplates[:1] }, retain("Retain", "Retain"))
+	f.Rest()
+	require.Empty(t, f.Claim("www-web-0").OwnerReferences)
+	require.Empty(t, f.Claim("logs-web-0").OwnerReferences)
+}
+
+func TestAClaimOfAnotherShapeThatHoldsUpAnUpdateIsNamed(t *testing.T) {
+	for _, kept := range []int32{0, 1} {
+		f := newFixture(t)
+		f.startFollowing(3, partition(kept))
+		f.EditClaim("www-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = ptr.To("slow") })
+		f.Edit(image("b"))
+		f.Rest()
+		require.Contains(t, f.conditionOf(v1beta1.FailedUpdatePod).Message, "www-web-0")
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)
+	}
+}
+
+func TestAClaimThatIsAboutToGoIsNotCounted(t *testing.T) {
+	f := newFixture(t)
+	f.ProtectClaims = true
+	f.start(2, parallel, claimTemplate("www", "1Gi"))
+	f.Delete(modelcluster.Claims, namespace+"/www-web-1")
+	f.Rest()
+	require.Equal(t, "1/1", f.claimStatus())
+}
