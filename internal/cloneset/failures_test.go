@@ -423,16 +423,17 @@ func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
 	}
 	f.start(4, inPlace, cpu("2"), unavailable("4"))
 	f.Edit(cpu("3"))
-	f.Rest()
-	for _, name := range f.Names() {
-		f.EditPod(name, func(p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		})
-		require.False(t, inplace.IsCompleted(f.Pod(name)))
-	}
-	f.Edit(image("b"), unavailable("1"))
 	f.ShowAll()
 	_, err := f.Sync()
+	require.NoError(t, err)
+	for _, name := range f.Names() {
+		f.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = string(pub.LifecycleStateNormal) })
+		require.False(t, inplace.IsCompleted(f.Pod(name)))
+	}
+	require.Equal(t, 4, f.Available())
+	f.Edit(image("b"), unavailable("1"))
+	f.ShowAll()
+	_, err = f.Sync()
 	require.NoError(t, err)
 	require.Equal(t, 3, f.Available())
 	f.Rest()

@@ -263,9 +263,11 @@ func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, 
 		if !m.isAt(way.to) || m.leaving {
 			continue
 		}
-		if why, refused := inplace.Refusal(m.Pod); refused && s.isInPlaceOnly() {
+		why, refused := inplace.Refusal(m.Pod)
+		switch {
+		case refused && s.isInPlaceOnly():
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
-		} else if inplace.NeverCompletes(m.Pod) {
+		case refused:
 			plan.Update = append(plan.Update, s.recreate(m, way, now))
 		}
 	}

@@ -93,7 +93,7 @@ func (s *Snapshot) direct(n numbers, members []*member, d direction) {
 	lacking := n.partition - count(members, func(m *member) bool { return m.updated }).old.active()
 	for _, m := range members {
 		m.back = d.back
-		_, recreated := m.Annotations[pub.CloneSetRecreateRevisionKey]
+		made, recreated := m.Annotations[pub.CloneSetRecreateRevisionKey]
 		if !recreated || named.Has(m.Name) {
 			continue
 		}
@@ -101,7 +101,8 @@ func (s *Snapshot) direct(n numbers, members []*member, d direction) {
 		if held {
 			lacking--
 		}
-		if held || m.isAt(d.to) {
+		// A Pod that says that it is there already makes room because it cannot get there in place.
+		if held || m.isAt(d.to) && made != d.to.Name {
 			m.specified, m.withdrawn = false, true
 		}
 	}

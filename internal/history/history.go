@@ -28,7 +28,7 @@ type History struct {
 	CollisionCount int32
 }
 
-// Gather lists the revisions that match the selector and belong to the owner or to nobody.
+// Gather lists the revisions of the owner, and those of nobody that match the selector.
 func Gather(indexer cache.Indexer, namespace, name string, uid types.UID, selector labels.Selector) (History, error) {
 	list, err := kube.Owned[*appsv1.ControllerRevision](indexer, uid)
 	if err != nil {
@@ -40,18 +40,12 @@ func Gather(indexer cache.Indexer, namespace, name string, uid types.UID, select
 	}
 	for _, r := range orphans {
 		// Revisions of another owner of the same selector are told by their names.
-		if len(r.OwnerReferences) == 0 && r.Name == revision.Name(name, revision.ShortHash(r.Name)) {
+		if len(r.OwnerReferences) == 0 && r.Name == revision.Name(name, revision.ShortHash(r.Name)) && selector.Matches(labels.Set(r.Labels)) {
 			list = append(list, r)
 		}
 	}
-	var h History
-	for _, r := range list {
-		if selector.Matches(labels.Set(r.Labels)) && r.DeletionTimestamp == nil {
-			h.Revisions = append(h.Revisions, r)
-		}
-	}
-	h.Revisions = revision.Sort(h.Revisions)
-	return h, nil
+	going := func(r *appsv1.ControllerRevision) bool { return r.DeletionTimestamp != nil }
+	return History{Revisions: revision.Sort(slices.DeleteFunc(list, going))}, nil
 }
 
 // find prefers, of several revisions that mean the same, the ones of these names: Pods are known by them.

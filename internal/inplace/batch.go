@@ -51,6 +51,11 @@ func joined[M ~map[K]V, K comparable, V any](a, b M) M {
 	return out
 }
 
+// restarts says whether containers restart for it.
+func (w pending) restarts(p *corev1.Pod) bool {
+	return len(w.images)+len(w.references) > 0 || w.resources.restarts(p)
+}
+
 // containers are the names of those concerned that the Pod has, sorted.
 func (w pending) containers(p *corev1.Pod) []string {
 	var names []string
@@ -135,13 +140,30 @@ func (w pending) apply(o *patch.Object, p *corev1.Pod, state *pub.InPlaceUpdateS
 			rest.resources[c] = resources
 		}
 	}
-	state.NextContainerImages, state.NextContainerRefMetadata, state.NextContainerResources = rest.images, rest.references, rest.resources
+	rest.keep(state)
 	state.PreCheckBeforeNext = nil
 	if len(rest.containers(p)) > 0 {
 		state.PreCheckBeforeNext = &pub.InPlaceUpdatePreCheckBeforeNext{ContainersRequiredReady: batch}
 	}
 	state.ContainerBatchesRecord = append(state.ContainerBatchesRecord,
 		pub.InPlaceUpdateContainerBatch{Timestamp: metav1.NewTime(now), Containers: batch})
+}
+
+// keep leaves all for a next batch.
+func (w pending) keep(state *pub.InPlaceUpdateState) {
+	state.NextContainerImages, state.NextContainerRefMetadata, state.NextContainerResources = w.images, w.references, w.resources
+}
+
+// waits says whether a former batch has to become ready before any of it, and is not itself changed by it.
+func (w pending) waits(old Record, p *corev1.Pod) bool {
+	if old.State == nil || old.Grace != nil || old.State.PreCheckBeforeNext == nil || !hasNext(old.State) {
+		return false
+	}
+	concerned := w.containers(p)
+	return slices.ContainsFunc(old.State.PreCheckBeforeNext.ContainersRequiredReady, func(name string) bool {
+		s := pods.ContainerStatus(p, name)
+		return s != nil && !s.Ready && !slices.Contains(concerned, name)
+	})
 }
 
 func (w pending) applyContainer(o *patch.Object, p *corev1.Pod, name string, state *pub.InPlaceUpdateState) {

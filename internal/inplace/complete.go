@@ -22,14 +22,23 @@ func hasNext(s *pub.InPlaceUpdateState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata)+len(s.NextContainerResources) > 0
 }
 
-// batchesCompleted says whether the containers changed so far run what they are to run.
+// batchesCompleted says whether the containers changed so far run what they are to run, with what they are to have.
 func batchesCompleted(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
-	report := daemonReport(p)
+	return isGiven(p, s) && restartsCompleted(p, s)
+}
+
+// isGiven says whether the containers have the resources that they were to be given.
+func isGiven(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
 	for name := range s.ContainerResources {
 		if !isResized(p, name) {
 			return false
 		}
 	}
+	return true
+}
+
+func restartsCompleted(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
+	report := daemonReport(p)
 	if s.UpdateEnvFromMetadata && !environmentsCompleted(p, s, report) {
 		return false
 	}

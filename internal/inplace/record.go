@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"encoding/json"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -52,6 +53,30 @@ func value(p *corev1.Pod, key, oldKey string) (string, string) {
 func HasRecord(p *corev1.Pod) bool {
 	for _, key := range []string{pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld} {
 		if _, ok := p.Annotations[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeUnfinished is false for most Pods whose latest update is over, without reading its record: nothing is left in it, and
+// no container that it tells of still runs.
+func mayBeUnfinished(p *corev1.Pod) bool {
+	_, text := value(p, pub.InPlaceUpdateStateKey, pub.InPlaceUpdateStateKeyOld)
+	if text == "" {
+		return false
+	}
+	if strings.Contains(text, `"nextContainer`) || strings.Contains(text, `"containerResources"`) {
+		return true
+	}
+	// Others do not write which container it was.
+	byContainer := strings.Contains(text, `"containerID"`)
+	for i := range p.Status.ContainerStatuses {
+		id := p.Status.ContainerStatuses[i].ImageID
+		if byContainer {
+			id = p.Status.ContainerStatuses[i].ContainerID
+		}
+		if id != "" && strings.Contains(text, id) {
 			return true
 		}
 	}

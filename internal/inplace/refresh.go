@@ -55,7 +55,7 @@ type Step struct {
 func (r Refresh) Step(p *corev1.Pod) Step {
 	step := Step{State: pods.LifecycleState(p)}
 	if isSettled(p, step.State) {
-		return r.settle(p, step)
+		return r.settle(p, step, nil)
 	}
 	record := Read(p)
 	if step.Broken = record.Broken; r.Behind {
@@ -66,11 +66,15 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 	}
 	if record.State != nil {
 		if lacks := missing(p, record.State); lacks != nil {
+			if step.State == pub.LifecycleStatePreparingDelete {
+				// It may be going because just this was refused.
+				return r.settle(p, step, nil)
+			}
 			return r.resize(p, record.State, lacks, step)
 		}
 		if !batchesCompleted(p, record.State) {
-			if r.KeepInfeasible && isRefused(p, record.State) {
-				return r.settle(p, step)
+			if r.KeepInfeasible && restartsCompleted(p, record.State) && isRefused(p, record.State) {
+				return r.settle(p, step, nil)
 			}
 			return step
 		}
@@ -78,7 +82,7 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 			return r.next(p, record, step)
 		}
 	}
-	return r.settle(p, step)
+	return r.settle(p, step, record.State)
 }
 
 // missing is what the update was to give the containers and what they were not given: a process died before that.
@@ -120,18 +124,18 @@ func (r Refresh) resize(p *corev1.Pod, state *pub.InPlaceUpdateState, lacks Resi
 }
 
 // isSettled says whether the Pod is in no update, so that its record need not be read. All the Pods of a set that rests
-// are. A Pod without a state may be in one all the same: somebody has spoiled its label.
+// are. One whose label says so may be in one all the same: somebody else may have written it.
 func isSettled(p *corev1.Pod, state pub.LifecycleStateType) bool {
 	_, grace := p.Annotations[pub.InPlaceUpdateGraceKey]
 	_, oldGrace := p.Annotations[pub.InPlaceUpdateGraceKeyOld]
 	switch {
 	case grace || oldGrace:
 		return false
-	case state == "":
-		return !HasRecord(p) || IsCompleted(p) && missing(p, Read(p).State) == nil
+	case state == "" || state == pub.LifecycleStateNormal:
+		return !mayBeUnfinished(p) || IsCompleted(p) && missing(p, Read(p).State) == nil
 	}
 	// A deletion that was taken back may have come in between an update.
-	return state == pub.LifecycleStateNormal || state == pub.LifecycleStatePreparingNormal && !HasRecord(p)
+	return state == pub.LifecycleStatePreparingNormal && !HasRecord(p)
 }
 
 func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
@@ -162,8 +166,7 @@ func (r Refresh) grace(p *corev1.Pod, record Record, step Step) Step {
 // isServing says whether the work restarts containers of a Pod that is in its Services, because somebody has opened the gate
 // that the update had closed.
 func (r Refresh) isServing(p *corev1.Pod, work pending) bool {
-	restarts := len(work.images)+len(work.references) > 0 || work.resources.restarts(p)
-	return restarts && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
+	return work.restarts(p) && pods.HasGate(p, pub.InPlaceUpdateReady) && pods.IsConditionTrue(p, pub.InPlaceUpdateReady)
 }
 
 // leave takes the Pod out of its Services. What was to be done to it is done when that is seen.
@@ -214,8 +217,9 @@ func (r Refresh) next(p *corev1.Pod, record Record, step Step) Step {
 	return step.write(o.Build())
 }
 
-// settle answers the gates and moves the lifecycle on, in one write.
-func (r Refresh) settle(p *corev1.Pod, step Step) Step {
+// settle answers the gates and moves the lifecycle on, in one write. The record of an update that is over then says no more
+// what containers are to be given: from now on others may give them something else.
+func (r Refresh) settle(p *corev1.Pod, step Step, over *pub.InPlaceUpdateState) Step {
 	o := patch.New(p)
 	if !isNew(p, step.State) {
 		o.IfUnchanged(p)
@@ -233,6 +237,10 @@ func (r Refresh) settle(p *corev1.Pod, step Step) Step {
 	}
 	for _, key := range step.Broken {
 		o.RemoveAnnotation(key)
+	}
+	if over != nil && len(over.ContainerResources) > 0 {
+		over.ContainerResources = nil
+		writeState(o, p, over)
 	}
 	if o.Empty() {
 		return step
@@ -272,7 +280,7 @@ func (r Refresh) answerGates(o *patch.Object, p *corev1.Pod, state pub.Lifecycle
 	}
 	if c, changed := lifecycle.Release(p, r.Now, staleKeys(state)...); changed {
 		o.Condition(c)
-	} else if pods.Condition(p, pub.KruisePodReady) == nil {
+	} else if !lifecycle.IsAnswered(p) {
 		o.Condition(open(pub.KruisePodReady, r.Now))
 	}
 }

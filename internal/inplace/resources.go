@@ -193,28 +193,20 @@ func IsInfeasible(p *corev1.Pod) (string, bool) {
 	return c.Message, true
 }
 
-// Refusal is why the node cannot give the containers what they are to have. While an update goes on to something else there
-// is none.
+// Refusal is why the node will never give the containers what their latest update was to give them. What others have asked for
+// is no matter of ours, nor what an earlier update has.
 func Refusal(p *corev1.Pod) (why string, refused bool) {
-	why, refused = IsInfeasible(p)
-	if refused && pods.LifecycleState(p) == pub.LifecycleStateUpdating {
-		refused = NeverCompletes(p)
-	}
-	return why, refused
-}
-
-// NeverCompletes says whether the Pod is in an update that its node has refused for ever. A Pod without a state is in one too
-// if its record says so: somebody has spoiled its label.
-func NeverCompletes(p *corev1.Pod) bool {
-	state := pods.LifecycleState(p)
-	if _, infeasible := IsInfeasible(p); !infeasible || state != pub.LifecycleStateUpdating && state != "" {
-		return false
+	if why, refused = IsInfeasible(p); !refused {
+		return "", false
 	}
 	r := Read(p)
-	if r.State == nil {
-		return state == pub.LifecycleStateUpdating
+	switch {
+	case r.State == nil:
+		return why, pods.LifecycleState(p) == pub.LifecycleStateUpdating
+	case r.Grace != nil:
+		return why, false
 	}
-	return r.Grace == nil && isRefused(p, r.State)
+	return why, isRefused(p, r.State)
 }
 
 // isRefused says whether it is this update that the node has refused. What an earlier one asked for in vain is no matter of
@@ -232,5 +224,5 @@ func isRefused(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
 		}
 	}
 	// Others do not record what they have asked for.
-	return s.UpdateResources && len(s.ContainerResources) == 0 && !hasNext(s)
+	return pods.LifecycleState(p) == pub.LifecycleStateUpdating && s.UpdateResources && len(s.ContainerResources) == 0 && !hasNext(s)
 }

@@ -40,10 +40,11 @@ func (u Update) CloseGate(p *corev1.Pod) (patch.Patch, bool) {
 	if !pods.HasGate(p, pub.InPlaceUpdateReady) {
 		return patch.Patch{}, false
 	}
-	if !u.Change.restarts {
-		if held, _ := withheld(Read(p)); !held.restarts {
-			return patch.Patch{}, false
-		}
+	record := Read(p)
+	held, _ := withheld(record)
+	work := u.pending(record, p)
+	if !u.Change.restarts && !held.restarts && (work.waits(record, p) || !work.restarts(p)) {
+		return patch.Patch{}, false
 	}
 	return closeGate(patch.New(p), p, u.Now), true
 }
@@ -96,7 +97,11 @@ func (u Update) Apply(p *corev1.Pod) (patch.Patch, Resize) {
 		return o.Build(), nil
 	}
 	o.Merge(u.Change.Metadata)
-	if len(work.containers(p)) > 0 {
+	switch {
+	case work.waits(record, p):
+		work.keep(state)
+		state.PreCheckBeforeNext = record.State.PreCheckBeforeNext
+	case len(work.containers(p)) > 0:
 		work.apply(o, p, state, u.Now)
 	}
 	writeState(o, p, state)
@@ -139,7 +144,7 @@ func (u Update) pending(old Record, p *corev1.Pod) pending {
 	w := newPending()
 	if old.State != nil {
 		w.add(old.State.NextContainerImages, old.State.NextContainerRefMetadata, old.State.NextContainerResources)
-		if old.Grace == nil && pods.LifecycleState(p) == pub.LifecycleStateUpdating {
+		if old.Grace == nil && (pods.LifecycleState(p) == pub.LifecycleStateUpdating || !isGiven(p, old.State)) {
 			w.add(nil, nil, old.State.ContainerResources)
 		}
 	}

@@ -40,6 +40,21 @@ func Keys(p *corev1.Pod) []Key {
 	return keys
 }
 
+// IsAnswered says whether the Pod is marked ready, or somebody marks it not ready. A mark with an empty list of keys, or with a
+// status that is neither, is nobody's.
+func IsAnswered(p *corev1.Pod) bool {
+	c := pods.Condition(p, pub.KruisePodReady)
+	switch {
+	case c == nil:
+		return false
+	case c.Status == corev1.ConditionTrue:
+		return true
+	case len(Keys(p)) > 0:
+		return true
+	}
+	return c.Status == corev1.ConditionFalse && c.Message != "" && c.Message != "[]"
+}
+
 // Hold returns the condition with the key added, and false if it is there already.
 func Hold(p *corev1.Pod, key Key, now time.Time) (corev1.PodCondition, bool) {
 	keys := Keys(p)

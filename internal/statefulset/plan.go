@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
@@ -214,12 +215,13 @@ func (p *planner) deletion(m *member) (Deletion, bool) {
 }
 
 // replacement deletes a Pod whose update turned out not to be possible in place; false if the Pod is to stay. While it
-// waits for its hook nothing else says that it must go, so it is labelled: or it would be taken back and tried again.
+// waits for its hook nothing else says that it must go, so it is labelled: or it would be taken back and tried again. The
+// label names the revision that it cannot be taken to.
 func (p *planner) replacement(m *member) (Deletion, bool) {
 	if m.terminating || p.isInPlaceOnly() {
 		return Deletion{}, false
 	}
-	return p.Snapshot.deletion(m, p.now, func(o *patch.Object) { o.Label(pub.SpecifiedDeleteKey, "true") })
+	return p.Snapshot.deletion(m, p.now, func(o *patch.Object) { o.Label(pub.SpecifiedDeleteKey, revision.ShortHash(p.Update.Name)) })
 }
 
 // isDeleted says whether the plan deletes the Pod already.

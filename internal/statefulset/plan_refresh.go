@@ -91,6 +91,9 @@ func (p *planner) restore(s *slot) {
 		state = pub.LifecycleStateUpdating
 	}
 	o := lifecycle.SetState(patch.New(s.m), state, p.now)
+	if p.isForgone(s.m.Pod) {
+		o.RemoveLabel(pub.SpecifiedDeleteKey)
+	}
 	if c, ok := lifecycle.Release(s.m.Pod, p.now, lifecycle.PreDeleteKey()); ok {
 		o.IfUnchanged(s.m).Condition(c)
 	}

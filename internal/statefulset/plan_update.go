@@ -195,16 +195,21 @@ func (p *planner) replaceInfeasible() {
 		if s.m == nil || s.m.terminating || !s.m.updated || s.m.state == pub.LifecycleStatePreparingDelete {
 			continue
 		}
-		if why, refused := inplace.Refusal(s.m.Pod); refused && p.isInPlaceOnly() {
+		why, refused := inplace.Refusal(s.m.Pod)
+		switch {
+		case refused && p.isInPlaceOnly():
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
-		} else if neverCompletes(s.m) {
+		case refused:
 			p.replace(s.m)
 		}
 	}
 }
 
 // neverCompletes says whether the update of the Pod never ends, because its node does not have what it asks for.
-func neverCompletes(m *member) bool { return m.updated && inplace.NeverCompletes(m.Pod) }
+func neverCompletes(m *member) bool {
+	_, refused := inplace.Refusal(m.Pod)
+	return m.updated && refused
+}
 
 func (p *planner) replace(m *member) {
 	if d, ok := p.replacement(m); ok && !p.isDeleted(m) {

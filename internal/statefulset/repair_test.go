@@ -109,3 +109,21 @@ func TestNothingIsRepairedWhilePaused(t *testing.T) {
 	f.Rest()
 	require.Equal(t, "0:c 1:c", f.state())
 }
+
+func TestAReplacementIsTakenBackWithTheTemplateThatNeededIt(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, inPlace, cpu("2"), preDelete)
+	f.Edit(cpu("3"))
+	f.Refuse("patch/resize", modelcluster.Pods, nil)
+	f.Rest()
+	require.Equal(t, held{name(1): pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	f.Before = nil
+	f.Edit(cpu("2"))
+	f.Rest()
+	require.Empty(t, f.lifecycle())
+	require.Zero(t, f.Writes["delete pods"])
+	require.NotContains(t, f.Pod(name(1)).Labels, pub.SpecifiedDeleteKey)
+	f.markDelete(1)
+	f.Rest()
+	require.Equal(t, held{name(1): pub.LifecycleStatePreparingDelete}, f.lifecycle(), "what a user asks for stays")
+}

@@ -83,13 +83,12 @@ func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
 	f := newFixture(t)
 	f.start(4, parallel, inPlace, cpu("2"), unavailable("4"))
 	f.Edit(cpu("3"))
-	f.Rest()
+	f.sync()
 	for i := range 4 {
-		f.EditPod(name(i), func(p *corev1.Pod) {
-			p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		})
+		f.label(i, pub.LifecycleStateKey, string(pub.LifecycleStateNormal))
 		require.False(t, inplace.IsCompleted(f.Pod(name(i))))
 	}
+	require.Equal(t, 4, f.Available())
 	f.Edit(image("b"), unavailable("1"))
 	f.sync()
 	require.Equal(t, 3, f.Available())

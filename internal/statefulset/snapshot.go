@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/history"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
 // Snapshot is all that one sync decides from.
@@ -66,8 +68,17 @@ func (s *Snapshot) member(p *corev1.Pod, ordinal int32, n *numbers, now time.Tim
 	return &member{
 		Pod: p, ordinal: ordinal, state: pods.LifecycleState(p),
 		updated: pods.AtRevision(p, s.Update.Name), ready: pods.IsReady(p), available: pods.IsAvailable(p, n.minReadySeconds, now),
-		terminating: pods.IsTerminating(p), terminal: pods.IsTerminal(p), specified: pods.IsSpecifiedDelete(p),
+		terminating: pods.IsTerminating(p), terminal: pods.IsTerminal(p),
+		specified: pods.IsSpecifiedDelete(p) && !s.isForgone(p),
 	}
+}
+
+// isForgone says whether the Pod was to be replaced on the way to a revision that is not the goal any more.
+func (s *Snapshot) isForgone(p *corev1.Pod) bool {
+	wanted := p.Labels[pub.SpecifiedDeleteKey]
+	return wanted != revision.ShortHash(s.Update.Name) && slices.ContainsFunc(s.Revisions, func(r *appsv1.ControllerRevision) bool {
+		return revision.ShortHash(r.Name) == wanted
+	})
 }
 
 // slot is an ordinal that is to have a Pod.
