@@ -1,7 +1,6 @@
 package statefulset
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,8 +108,11 @@ func (a *applying) templateOf(r *appsv1.ControllerRevision) (*corev1.PodTemplate
 }
 
 func (a *applying) create(ctx context.Context, c Creation, from source) error {
-	if err := cmp.Or(c.Blocked, from.err); err != nil {
-		return err
+	switch {
+	case c.Blocked != nil:
+		return c.Blocked
+	case from.err != nil:
+		return from.err
 	}
 	for _, claim := range c.Claims {
 		if err := a.makeClaim(ctx, claim); err != nil {
