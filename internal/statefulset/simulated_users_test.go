@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -159,7 +160,7 @@ func (s *simulation) interfere() {
 	name := list[s.Random.IntN(len(list))].Name
 	n := 1
 	if s.hostile {
-		n = 11
+		n = 12
 	}
 	kind := s.Random.IntN(n)
 	s.Tellf("interference %d with %s", kind, name)
@@ -181,7 +182,9 @@ func (s *simulation) interfere() {
 	case 6:
 		s.EditPod(name, func(p *corev1.Pod) { delete(p.Labels, "statefulset.kubernetes.io/pod-name") })
 	case 7:
-		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
+		labels := []string{"garbage", "garbage", string(pub.LifecycleStateNormal), string(pub.LifecycleStateUpdating)}
+		label := labels[s.Random.IntN(len(labels))]
+		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = label })
 	case 8:
 		s.EditPod(name, func(p *corev1.Pod) { p.Labels["app"] = "other" })
 	case 9:
@@ -192,6 +195,12 @@ func (s *simulation) interfere() {
 		}
 	case 10:
 		s.occupy(name)
+	case 11:
+		// An autoscaler.
+		s.EditPod(name, func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5")}
+			p.Generation++
+		})
 	}
 }
 

@@ -372,6 +372,7 @@ func (s *simulation) checkFulfilled(n numbers) {
 	old := 0
 	for rank, p := range list {
 		if pods.AtRevision(p, s.Set().Status.UpdateRevision) && !s.lacksVolume(p) {
+			s.checkImages(p)
 			continue
 		}
 		old++
@@ -385,6 +386,15 @@ func (s *simulation) checkFulfilled(n numbers) {
 	for _, p := range list {
 		if state := pods.LifecycleState(p); state != "" && state != pub.LifecycleStateNormal && !s.isFrozen() {
 			s.fail("Pod %s is in state %s", p.Name, state)
+		}
+	}
+}
+
+// checkImages checks that a Pod which says that it is at the update revision runs it.
+func (s *simulation) checkImages(p *corev1.Pod) {
+	for i, c := range s.Set().Spec.Template.Spec.Containers {
+		if is := p.Spec.Containers[i].Image; is != c.Image || pods.ContainerStatus(p, c.Name).Image != c.Image {
+			s.fail("container %s of Pod %s has image %s", c.Name, p.Name, is)
 		}
 	}
 }
