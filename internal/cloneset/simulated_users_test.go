@@ -167,7 +167,9 @@ func (s *simulation) interfere() {
 	case 6:
 		s.EditPod(name, func(p *corev1.Pod) { delete(p.Labels, pub.CloneSetInstanceIDKey) })
 	case 7:
-		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = "garbage" })
+		labels := []string{"garbage", "garbage", string(pub.LifecycleStateNormal), string(pub.LifecycleStateUpdating)}
+		label := labels[s.Random.IntN(len(labels))]
+		s.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = label })
 	}
 }
 

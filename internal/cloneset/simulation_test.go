@@ -14,6 +14,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
@@ -351,7 +352,7 @@ func (s *simulation) checkContents() {
 	for _, p := range s.Active() {
 		stored, ok := s.Objects[resourceRevisions][namespace+"/"+pods.RevisionOf(p)].(*appsv1.ControllerRevision)
 		// Until all images of an update are there, what comes after them is not sent.
-		if !ok || p.Labels[pub.LifecycleStateKey] == string(pub.LifecycleStateUpdating) && !canBePulled(p) {
+		if !ok || !inplace.IsCompleted(p) && !canBePulled(p) {
 			continue
 		}
 		template, err := revision.Decode(stored.Data.Raw)
