@@ -103,8 +103,13 @@ func (p *Proxy) forward(in net.Conn) {
 		return
 	}
 	defer p.forget(out)
+	Join(in, out)
+}
+
+// Join forwards both ways until either side ends, and closes both.
+func Join(a, b net.Conn) {
 	var both sync.WaitGroup
-	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+	for _, pair := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
 			// The error is the end of the line, which is what this waits for.
 			_, _ = io.Copy(pair[0], pair[1])

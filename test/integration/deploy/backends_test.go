@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -220,7 +219,6 @@ func (b *backends) accept() {
 	}
 }
 
-// forward ends when either side does.
 func forward(in net.Conn, address string) {
 	defer in.Close()
 	out, err := net.Dial("tcp", address)
@@ -228,13 +226,5 @@ func forward(in net.Conn, address string) {
 		return
 	}
 	defer out.Close()
-	var both sync.WaitGroup
-	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-		both.Go(func() {
-			// The error is the end of the connection, which is what this waits for.
-			_, _ = io.Copy(pair[0], pair[1])
-			pair[0].Close()
-		})
-	}
-	both.Wait()
+	harness.Join(in, out)
 }
