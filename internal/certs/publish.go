@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -158,12 +159,30 @@ func (r reading) bundles(parsed map[string][]Certificate) [][]Certificate {
 		list, ok := parsed[string(e.bundle)]
 		if !ok {
 			// What cannot be read is no bundle, and is replaced.
-			list, _ = ParseCertificates(e.bundle)
+			list = asRead(e.bundle)
 			parsed[string(e.bundle)] = list
 		}
 		out[i] = list
 	}
 	return out
+}
+
+// asRead are the certificates of a bundle as the API server sees them, which passes over blocks with headers: a bundle with
+// one is not what it seems.
+func asRead(bundle []byte) []Certificate {
+	for rest := bundle; ; {
+		var block *pem.Block
+		switch block, rest = pem.Decode(rest); {
+		case block == nil:
+			list, err := ParseCertificates(bundle)
+			if err != nil {
+				return nil
+			}
+			return list
+		case len(block.Headers) > 0:
+			return nil
+		}
+	}
 }
 
 // patch is the JSON patch that gives all entries the bundle. caBundle is the only member that it can ever write.

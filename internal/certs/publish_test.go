@@ -2,12 +2,15 @@ package certs
 
 import (
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestScenario008_AURLIsOursIfTheCertificateIsForItsHost: what the API server will accept there, and nothing else.
@@ -70,4 +73,18 @@ func TestScenario008_WrongNamesOfTheCertificateAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, "--extra-san", name)
 		}
 	}
+}
+
+// An API server passes over PEM blocks with headers, so that a bundle of them trusts nobody.
+func TestABundleWithHeadersIsReplaced(t *testing.T) {
+	s := published(t)
+	var raw []byte
+	for _, c := range s.authorities().Bundle(s.now) {
+		raw = append(raw, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Headers: map[string]string{"Comment": "x"}, Bytes: c.Raw})...)
+	}
+	require.False(t, x509.NewCertPool().AppendCertsFromPEM(raw))
+	path := s.sim.read(s.hooks.last().object).entries[0].path
+	s.change(s.hooks, []string{path}, func(o metav1.Object) { *bundleAt(o, path) = raw })
+	s.run(5 * time.Minute)
+	require.True(t, x509.NewCertPool().AppendCertsFromPEM(*bundleAt(s.hooks.last().object, path)))
 }
