@@ -81,8 +81,12 @@ func (p Pair) KeyPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: blockKey, Bytes: raw}), nil
 }
 
-// isUsable says whether the pair can sign: it is an authority and has not expired.
-func (p *Pair) isUsable(now time.Time) bool { return p != nil && p.isTrustworthy(now) }
+// isUsable says whether the pair can sign what clients accept: it is an authority that may sign, and valid. Clocks are set back:
+// that it begins a little later says nothing.
+func (p *Pair) isUsable(now time.Time) bool {
+	return p != nil && p.isTrustworthy(now) && (p.KeyUsage == 0 || p.KeyUsage&x509.KeyUsageCertSign != 0) &&
+		p.NotBefore.Before(now.Add(skewSuspends))
+}
 
 // ParsePair reads exactly one certificate and the key that belongs to it.
 func ParsePair(certificate, key []byte) (*Pair, error) {
@@ -215,7 +219,6 @@ func sign(random io.Reader, template, parent *x509.Certificate, key *ecdsa.Priva
 		return nil, err
 	}
 	template.SerialNumber = serial
-	template.SignatureAlgorithm = x509.ECDSAWithSHA256
 	raw, err := x509.CreateCertificate(random, template, parent, &key.PublicKey, signer)
 	if err != nil {
 		return nil, fmt.Errorf("signing: %w", err)

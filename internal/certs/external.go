@@ -79,7 +79,8 @@ func (o TheirState) vouches(authority Certificate) bool {
 	return err == nil
 }
 
-// externalBundle checks what somebody else wants to be published.
+// externalBundle checks what somebody else wants to be published. Beside an error there may be a list: what remains of a bundle
+// some of which has expired.
 func externalBundle(data []byte, now time.Time) ([]Certificate, error) {
 	list, err := ParseCertificates(data)
 	switch {
@@ -90,15 +91,22 @@ func externalBundle(data []byte, now time.Time) ([]Certificate, error) {
 	case len(EncodeBundle(list)) > maxBundleBytes:
 		return nil, fmt.Errorf("more than %d bytes", maxBundleBytes)
 	}
-	var errs []error
+	var wrong, expired []error
 	for _, c := range list {
 		if !c.IsCA {
-			errs = append(errs, fmt.Errorf("%q is no authority", c.Subject))
+			wrong = append(wrong, fmt.Errorf("%q is no authority", c.Subject))
 		} else if !c.isTrustworthy(now) {
-			errs = append(errs, fmt.Errorf("%q has expired", c.Subject))
+			expired = append(expired, fmt.Errorf("%q has expired", c.Subject))
 		}
 	}
-	return list, errors.Join(errs...)
+	if len(wrong) > 0 {
+		return nil, errors.Join(append(wrong, expired...)...)
+	}
+	return unexpired(list, now), errors.Join(expired...)
+}
+
+func unexpired(list []Certificate, now time.Time) []Certificate {
+	return slices.DeleteFunc(slices.Clone(list), func(c Certificate) bool { return !c.isTrustworthy(now) })
 }
 
 // seen is what is remembered of certificates that others issue.
@@ -118,12 +126,14 @@ func (r *Rotator) planExternal(p pass) pass {
 	}
 	if p.ca != nil {
 		list, err := externalBundle(p.ca.Data[r.options.CAKey], p.judged())
-		if err == nil {
+		if len(list) > 0 {
 			r.external.good = list
-		} else {
+		}
+		if err != nil {
 			r.complain(p.ca.Name, fmt.Sprintf("%s: %v", r.options.CAKey, err))
 		}
 	}
+	r.external.good = unexpired(r.external.good, p.judged())
 	o := TheirState{Wanted: r.external.good, Targets: p.Targets, Clocks: p.Clocks}
 	leaf := ""
 	if p.tls != nil {
@@ -137,6 +147,10 @@ func (r *Rotator) planExternal(p pass) pass {
 	}
 	var overlap []Certificate
 	if p.Decision, overlap = PlanExternal(o); len(overlap) == 0 {
+		if slices.ContainsFunc(o.Wanted, func(c Certificate) bool { return len(o.Chain) > 0 && o.vouches(c) }) {
+			// Should they take that back again, it is another overlap.
+			r.external.leaf = ""
+		}
 		return p
 	}
 	if o.OverlapSince.IsZero() {

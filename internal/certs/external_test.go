@@ -86,3 +86,37 @@ func TestModesAreChecked(t *testing.T) {
 	o.Mode, o.CASecret = ModePublishOnly, o.TLSSecret
 	require.NoError(t, o.Check())
 }
+
+func TestEveryOverlapOfTheSameCertificateLasts(t *testing.T) {
+	s, old := externalScene(t)
+	fresh := s.foreignAuthority()
+	for range 2 {
+		s.theyPublish(fresh.PEM())
+		s.run(time.Hour)
+		require.True(t, SameBundle([]Certificate{fresh.Certificate, old.Certificate}, s.bundle(s.crd)))
+		s.theyPublish(old.PEM())
+		s.run(time.Hour)
+		require.True(t, SameBundle([]Certificate{old.Certificate}, s.bundle(s.crd)))
+		s.run(48 * time.Hour)
+	}
+}
+
+func TestWhatExpiresLeavesTheBundleOfOthers(t *testing.T) {
+	s, old := externalScene(t)
+	short, err := NewAuthority(s.bytes, s.now, s.now.Add(3*time.Hour))
+	require.NoError(t, err)
+	s.theyPublish(append(old.PEM(), short.PEM()...))
+	s.run(time.Hour)
+	require.Len(t, s.bundle(s.crd), 2)
+	s.run(4 * time.Hour)
+	require.Empty(t, s.events[EventSecretInvalid], "nobody looks without need")
+	for range 2 {
+		s.wipe(s.crd, "")
+		s.run(5 * time.Minute)
+		require.True(t, SameBundle([]Certificate{old.Certificate}, s.bundle(s.crd)))
+		require.NotEmpty(t, s.events[EventSecretInvalid])
+		// The same for one that begins then.
+		s.boot(s.rotators[0])
+		s.rotators[0].options.Mode, s.rotators[0].options.CAKey = ModePublishOnly, "bundle.pem"
+	}
+}

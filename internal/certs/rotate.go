@@ -47,7 +47,9 @@ func (c Clocks) judged() time.Time {
 type Observed struct {
 	// SecretExists: the authority's Secret is there, if only empty.
 	SecretExists bool
-	Authorities  *Authorities
+	// Immutable: the authority's Secret cannot be written.
+	Immutable   bool
+	Authorities *Authorities
 	// Data is the authority's Secret as it is, for what can be saved from it.
 	Data map[string][]byte
 	Requests
@@ -62,8 +64,9 @@ type Observed struct {
 type Decision struct {
 	// CreateSecret: the authority's Secret is to be created, empty.
 	CreateSecret bool
-	// Authorities are to be written; nil: none.
+	// Authorities are to be written; nil: none. Obstructed: they should be, and cannot.
 	Authorities *Authorities
+	Obstructed  bool
 	// Serving is to be written; nil: none.
 	Serving *Serving
 	// Reason says why a Secret is written, and What is the reason in one word, for the metric.
@@ -99,6 +102,10 @@ func Plan(o Observed, s Settings, random io.Reader) (Decision, error) {
 	}
 	p := planner{o, s, random, Decision{}}
 	changed, err := p.authorities()
+	if changed && o.Immutable && o.Authorities.Current.isUsable(p.judged()) {
+		// As long as they can sign, all that needs no write of theirs goes on.
+		changed, p.Decision = false, Decision{Obstructed: true}
+	}
 	if err != nil || changed {
 		return p.Decision, err
 	}

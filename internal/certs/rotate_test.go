@@ -1,9 +1,16 @@
 package certs
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -60,6 +67,13 @@ func (w *world) step() bool {
 	w.Helper()
 	d, err := Plan(w.observe(), w.settings, rand.Reader)
 	require.NoError(w, err)
+	w.carryOut(d)
+	return d.CreateSecret || d.Authorities != nil || d.Serving != nil || len(d.Patch) > 0
+}
+
+func (w *world) carryOut(d Decision) {
+	w.Helper()
+	var err error
 	switch {
 	case d.CreateSecret:
 		w.exists = true
@@ -76,7 +90,6 @@ func (w *world) step() bool {
 	for _, i := range d.Patch {
 		w.publish(i, d.Bundle)
 	}
-	return d.CreateSecret || d.Authorities != nil || d.Serving != nil || len(d.Patch) > 0
 }
 
 func (w *world) publish(i int, bundle []Certificate) {
@@ -516,4 +529,105 @@ func TestASuccessorIsNotUsedBeforeTheTargetsAreSeenToTrustIt(t *testing.T) {
 	d, err = Plan(w.observe(), w.settings, rand.Reader)
 	require.NoError(t, err)
 	require.NotNil(t, d.Serving, "nobody is waited for for ever")
+}
+
+// someonesAuthority is one that an administrator has put into the Secret.
+func someonesAuthority(t *testing.T, key crypto.Signer, usage x509.KeyUsage, begins time.Time) (certificate, private []byte) {
+	t.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(77), Subject: pkix.Name{CommonName: "corp"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: usage,
+		NotBefore: begins, NotAfter: begins.Add(5 * 365 * day),
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// Whatever an administrator makes the signer: it signs, or the successor takes its place, and soon nothing is written any more.
+func TestAnAuthorityOfSomeoneElse(t *testing.T) {
+	ours, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	theirs, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		key    crypto.Signer
+		usage  x509.KeyUsage
+		begins time.Duration
+	}{
+		"RSA":                    {theirs, x509.KeyUsageCertSign, -time.Hour},
+		"for no purpose":         {ours, 0, -time.Hour},
+		"that may not sign":      {ours, x509.KeyUsageDigitalSignature, -time.Hour},
+		"that begins next month": {ours, x509.KeyUsageCertSign, 30 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			w.settle()
+			w.pass(time.Minute)
+			w.data[KeyCurrentCert], w.data[KeyCurrentKey] = someonesAuthority(t, c.key, c.usage, w.now.Add(c.begins))
+			for range 10 {
+				w.settle()
+				w.pass(time.Minute)
+			}
+			before := w.servingWrites + w.authorityWrites
+			w.settle()
+			w.pass(time.Minute)
+			require.Equal(t, before, w.servingWrites+w.authorityWrites)
+			s, _ := DecodeServing(w.serving)
+			pool := x509.NewCertPool()
+			for _, trusted := range w.targets[0].Bundles[0] {
+				pool.AddCert(trusted.Certificate)
+			}
+			_, err = s.Pair.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: w.now, DNSName: "flotilla-webhook.flotilla-system.svc"})
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestRequestsAreCarriedOutOnceHoweverFarClocksAreApart(t *testing.T) {
+	for _, apart := range []time.Duration{0, -23 * time.Hour, -25 * time.Hour, -400 * day, 25 * time.Hour} {
+		for name, ask := range map[string]func(*Requests, time.Time){
+			"renew": func(r *Requests, at time.Time) { r.RenewServingAfter = at }, "revoke": func(r *Requests, at time.Time) { r.RevokeBefore = at },
+		} {
+			t.Run(fmt.Sprint(name, apart), func(t *testing.T) {
+				w := newWorld(t, "a")
+				w.settle()
+				w.pass(time.Minute)
+				w.now = w.now.Add(time.Hour)
+				ask(&w.requests, w.now)
+				writes := 0
+				for range 40 {
+					o := w.observe()
+					o.Local = w.now.Add(apart)
+					d, err := Plan(o, w.settings, rand.Reader)
+					require.NoError(t, err)
+					if d.Authorities != nil || d.Serving != nil {
+						writes++
+					}
+					w.carryOut(d)
+					w.now = w.now.Add(time.Minute)
+				}
+				require.Positive(t, writes)
+				require.LessOrEqual(t, writes, 4, "the last write of each is not repeated")
+			})
+		}
+	}
+}
+
+func TestASecretThatCannotBeWrittenStopsNoRenewal(t *testing.T) {
+	w := newWorld(t, "a")
+	w.settle()
+	w.pass(time.Minute)
+	w.requests.PromoteAfter = w.now
+	w.targets[0].Bundles = [][]Certificate{nil}
+	w.now = w.now.Add(60 * day)
+	o := w.observe()
+	o.Immutable = true
+	d, err := Plan(o, w.settings, rand.Reader)
+	require.NoError(t, err)
+	require.True(t, d.Obstructed)
+	require.Nil(t, d.Authorities)
+	require.NotNil(t, d.Serving)
+	require.Equal(t, []int{0}, d.Patch)
 }

@@ -136,7 +136,9 @@ func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks
 		return r.planExternal(p), nil
 	}
 	p.Observed = r.observe(ca, tls, readings, clocks)
-	p.Decision, err = Plan(p.Observed, r.settings, r.random)
+	if p.Decision, err = Plan(p.Observed, r.settings, r.random); p.Obstructed {
+		r.complainImmutable(ca)
+	}
 	return p, err
 }
 
@@ -209,7 +211,7 @@ func (r *Rotator) clocks() Clocks {
 func (r *Rotator) observe(ca, tls *corev1.Secret, readings []observedTarget, clocks Clocks) Observed {
 	o := Observed{Clocks: clocks, Authorities: &Authorities{}, Serving: &Serving{}}
 	if ca != nil {
-		o.SecretExists, o.Data = true, ca.Data
+		o.SecretExists, o.Data, o.Immutable = true, ca.Data, isImmutable(ca)
 		var problem string
 		o.Authorities, problem = DecodeAuthorities(ca.Data, clocks.Now)
 		r.complain(ca.Name, problem)
@@ -375,10 +377,16 @@ func (r *Rotator) writeServing(ctx context.Context, p pass) error {
 	return nil
 }
 
+func isImmutable(s *corev1.Secret) bool { return s.Immutable != nil && *s.Immutable }
+
+func (r *Rotator) complainImmutable(s *corev1.Secret) {
+	r.warn(EventSecretImmutable, s.Name, "Secret %s is immutable: delete it, so that it can be made anew", s.Name)
+}
+
 // write replaces our keys of a Secret, under the version that was read. Keys of others stay.
 func (r *Rotator) write(ctx context.Context, live *corev1.Secret, data map[string][]byte, annotations map[string]string) error {
-	if live.Immutable != nil && *live.Immutable {
-		r.warn(EventSecretImmutable, live.Name, "Secret %s is immutable: delete it, so that it can be made anew", live.Name)
+	if isImmutable(live) {
+		r.complainImmutable(live)
 		return fmt.Errorf("Secret %s is immutable", live.Name) //nolint:staticcheck // It begins with a kind.
 	}
 	s := live.DeepCopy()

@@ -60,6 +60,14 @@ func (p *planner) isRenewalAskedFor(leaf Certificate) bool {
 	return p.isDue(asked) && p.issuedAt(leaf).Before(asked)
 }
 
+// issuedAt also knows of what is made while the clocks are so far apart that its beginning says nothing.
+func (p *planner) issuedAt(c Certificate) time.Time {
+	if at := p.issuedByEnd(c); p.disagree() && at.After(c.issuedAt()) {
+		return at
+	}
+	return p.Settings.issuedAt(c)
+}
+
 // hasExpired says whether a certificate cannot be valid any more.
 func (p *planner) hasExpired(c Certificate) bool { return !p.judged().Before(c.NotAfter) }
 

@@ -24,15 +24,19 @@ type Settings struct {
 
 // issuedAt is when a certificate was made, by the API server's clock. Its beginning is by the clock that was behind.
 func (s Settings) issuedAt(c Certificate) time.Time {
-	validity := s.ServingValidity
-	if c.IsCA {
-		validity = s.CAValidity
-	}
-	byStart, byEnd := c.issuedAt(), c.NotAfter.Add(-validity)
+	byStart, byEnd := c.issuedAt(), s.issuedByEnd(c)
 	if ahead := byEnd.Sub(byStart); ahead > 0 && ahead <= skewSuspends {
 		return byEnd
 	}
 	return byStart
+}
+
+// issuedByEnd is when a certificate of the present validity was made that ends when this one does.
+func (s Settings) issuedByEnd(c Certificate) time.Time {
+	if c.IsCA {
+		return c.NotAfter.Add(-s.CAValidity)
+	}
+	return c.NotAfter.Add(-s.ServingValidity)
 }
 
 // RenewalOf is when a serving certificate is to be replaced. The moment is spread by the certificate itself, so that all
