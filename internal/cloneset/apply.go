@@ -41,7 +41,6 @@ func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims 
 	}
 	a.note(a.handleClaims(ctx))
 	moved := a.refresh(ctx)
-	a.cancel(ctx)
 	if !a.scale(ctx) && !moved {
 		a.update(ctx)
 	}
@@ -78,21 +77,16 @@ func (a *applying) putOff(part string, err error) time.Duration {
 	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)
 }
 
-func (a *applying) cancel(ctx context.Context) {
-	a.note(kube.ForEach(len(a.plan.Cancel), a.parallel, func(i int) error {
-		return a.send(ctx, a.plan.Cancel[i].Pod, a.plan.Cancel[i].Patches)
-	}))
-}
-
-func (a *applying) send(ctx context.Context, p *corev1.Pod, patches []patch.Patch) error {
+// send returns whether the Pod was changed, which it may be in part where there is an error.
+func (a *applying) send(ctx context.Context, p *corev1.Pod, patches []patch.Patch) (changed bool, err error) {
 	for _, change := range patches {
 		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
 		if err != nil {
-			return err
+			return changed || !kube.IsRefused(err), err
 		}
-		p = patched
+		p, changed = patched, true
 	}
-	return nil
+	return changed, nil
 }
 
 func (a *applying) normal(reason, format string, args ...any) {

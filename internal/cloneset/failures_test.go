@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -437,4 +438,86 @@ func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
 	require.Equal(t, 3, f.Available())
 	f.Rest()
 	require.Equal(t, "4b", f.Images())
+}
+
+// forbid makes the API server refuse that verb for one object.
+func (f *fixture) forbid(verb, resource, name string) {
+	f.Refuse(verb, resource, func(other string) bool { return other != name })
+}
+
+func TestAPodThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []edit
+		ask   func(f *fixture, name string)
+		left  int
+	}{
+		"a user asked for its deletion": {[]edit{inPlace}, (*fixture).markDelete, 5},
+		"it is the first to be scaled in": {nil, func(f *fixture, name string) {
+			f.EditPod(name, func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-5"} })
+			f.Edit(replicas(4))
+		}, 4},
+		"its hook has let it go": {[]edit{inPlace, preDelete}, func(f *fixture, name string) {
+			f.markDelete(name)
+			f.Live(time.Minute)
+			f.release(name)
+		}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(5, append(c.edits, unavailable("2"))...)
+			stubborn := f.Names()[0]
+			f.forbid("delete", resourcePods, stubborn)
+			c.ask(f, stubborn)
+			f.Live(time.Minute)
+			require.Equal(t, workload.Truth(c.left == 5), f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status, "as long as no other will do")
+			f.Edit(image("b"))
+			f.Live(time.Hour)
+			others := 0
+			for _, p := range f.Active() {
+				if p.Name != stubborn && p.Spec.Containers[0].Image == "b" {
+					others++
+				}
+			}
+			require.GreaterOrEqual(t, others, 3, f.Images())
+			require.Len(t, f.Active(), c.left)
+			before := f.Total()
+			f.Live(10 * time.Minute)
+			require.LessOrEqual(t, f.Total()-before, 40, "it is tried once a minute by now")
+		})
+	}
+}
+
+func TestADeletionThatCannotBeTakenBackHoldsUpNoUpdate(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("2"), inPlace, preDelete)
+	f.Edit(replicas(4))
+	f.Rest()
+	leaving := f.inState(pub.LifecycleStatePreparingDelete)[0]
+	f.forbid("patch/status", resourcePods, leaving)
+	f.Edit(replicas(5), image("b"))
+	f.Live(time.Minute)
+	require.Contains(t, f.Images(), "4b")
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Contains(t, c.Message, leaving)
+	require.True(t, slices.ContainsFunc(f.Events, func(e string) bool { return strings.Contains(e, EventFailedDelete) }))
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Equal(t, "5b", f.Images())
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+// What the first of two writes did is part of what the updates of the same sync would have to know.
+func TestADeletionThatWasBegunIsAChange(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("1"), inPlace, hooked(pub.Lifecycle{PreDelete: byLabel(true)}))
+	name := f.Names()[0]
+	f.markDelete(name)
+	f.forbid("patch", resourcePods, name)
+	f.Edit(image("b"))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	require.Equal(t, "3a", f.Images())
+	require.Equal(t, 2, f.Available())
 }

@@ -46,12 +46,16 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 	uid, goal := s.Set.UID, goalOf(s.Set)
 	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
 	s.UnusedIDs = c.memory.unusedIDs(uid, s.Set.Generation)
-	s.Postponed = map[types.UID]time.Duration{}
+	s.Postponed, s.DeleteLater = map[types.UID]time.Duration{}, map[types.UID]time.Duration{}
 	there := sets.New(partCreate)
 	for _, p := range slices.Concat(s.Pods, s.Returning) {
 		there.Insert(string(p.UID))
 		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
 			s.Postponed[p.UID] = wait
+		}
+		there.Insert(partDelete(p))
+		if wait, _ := c.backoff.Wait(uid, partDelete(p), goal, now); wait > 0 {
+			s.DeleteLater[p.UID] = wait
 		}
 	}
 	c.backoff.Keep(uid, there.Has)
@@ -66,6 +70,9 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 
 // partCreate is the creation of Pods as a part of the work that may fail; an update of a Pod is called by the Pod's UID.
 const partCreate = "create"
+
+// partDelete is the deletion of a Pod by scaling, or that it is taken back.
+func partDelete(p *corev1.Pod) string { return "delete " + string(p.UID) }
 
 // goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
 func goalOf(set *v1beta1.CloneSet) string { return strconv.FormatInt(set.Generation, 10) }

@@ -200,7 +200,7 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		plan.look(s.CreateAfter)
 	}
 
-	released := filter(members, func(m *member) bool {
+	released := s.mayLeave(plan, members, func(m *member) bool {
 		return m.leaving && !lifecycle.Hooked(lifecycle.PreDelete(s.Set.Spec.Lifecycle), m.Pod)
 	})
 	if len(released) > 0 {
@@ -208,7 +208,7 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		return
 	}
 	limit := x.deleteReadyLimit
-	specified := filter(members, func(m *member) bool { return m.specified && !m.leaving })
+	specified := s.mayLeave(plan, members, func(m *member) bool { return m.specified && !m.leaving })
 	if chosen := affordable(s.byRank(specified, now), &limit); len(chosen) > 0 {
 		plan.Delete = s.deletions(chosen, now)
 		return
@@ -221,8 +221,23 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		return
 	}
 	// A Pod that is to go and cannot yet holds up no others: they may be what it waits for.
-	staying := filter(members, func(m *member) bool { return !m.leaving && !m.specified })
+	staying := s.mayLeave(plan, members, func(m *member) bool { return !m.leaving && !m.specified })
 	plan.Delete = s.deletions(affordable(s.surplus(staying, x, n, now), &limit), now)
+}
+
+// mayLeave are those of the members that are to leave or to be kept after all, without those that refused not long ago.
+func (s *Snapshot) mayLeave(plan *Plan, members []*member, chosen func(*member) bool) []*member {
+	return filter(members, func(m *member) bool {
+		if !chosen(m) {
+			return false
+		}
+		after := s.DeleteLater[m.UID]
+		if after > 0 {
+			plan.DeletePostponed = true
+			plan.look(after)
+		}
+		return after == 0
+	})
 }
 
 // affordable leaves out available Pods beyond the limit. Pods that are not available cost nothing.
@@ -293,9 +308,12 @@ func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time
 	}
 	going := filter(members, func(m *member) bool { return m.specified || m.leaving })
 	wanted := n.replicas - len(members) + len(going)
-	returnable := s.byRank(filter(members, func(m *member) bool { return m.leaving && !m.specified }), now)
+	if wanted <= 0 {
+		return
+	}
+	returnable := s.byRank(s.mayLeave(plan, members, func(m *member) bool { return m.leaving && !m.specified }), now)
 	slices.Reverse(returnable)
-	for _, m := range returnable[:max(0, min(wanted, len(returnable)))] {
+	for _, m := range returnable[:min(wanted, len(returnable))] {
 		m.leaving = false
 		plan.Cancel = append(plan.Cancel, PodPatch{Pod: m.Pod, Patches: []patch.Patch{cancelPatch(m, now)}})
 	}

@@ -129,7 +129,7 @@ func (s *Snapshot) candidates(members []*member, way direction) ([]*member, erro
 }
 
 // due are the candidates that may be updated now. Those whose update failed not long ago give way to others: one Pod that
-// cannot be updated holds up none.
+// cannot be updated holds up none. Nor is one updated whose deletion is planned beside: it did not come to pass then.
 func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 	wanted = max(0, min(wanted, len(candidates)))
 	for _, m := range candidates[:wanted] {
@@ -138,7 +138,9 @@ func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 			plan.look(after)
 		}
 	}
-	return filter(candidates, func(m *member) bool { return s.Postponed[m.UID] == 0 })
+	return filter(candidates, func(m *member) bool {
+		return s.Postponed[m.UID] == 0 && !slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == m.Pod })
+	})
 }
 
 // unwanted are the Pods that prepare for an update in place although the partition wants fewer updated (from the end of

@@ -47,6 +47,9 @@ type Snapshot struct {
 	AdoptAfter time.Duration
 	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
 	Postponed map[types.UID]time.Duration
+	// DeleteLater are Pods that could not be deleted to scale in, or not be kept after all, and how long that is not to be
+	// tried again.
+	DeleteLater map[types.UID]time.Duration
 	history.History
 	// NodeLabels are needed where the template spreads its Pods; nil if they are not or cannot be read.
 	NodeLabels map[string]map[string]string
