@@ -189,8 +189,7 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 	c := count(members, (*member).countsAsUpdated)
 	x := scale(n, c, scaleRules{
 		excludeLeaving: s.Set.Spec.ScaleStrategy.ExcludePreparingDelete, rollback: s.mayRollBack(),
-		// A surge that is no wider than what may be unavailable anyway would create Pods for nothing.
-		noUpdateSurge: n.maxUnavailable >= n.maxSurge && s.areInPlace(candidates, changes),
+		noUpdateSurge: s.needNoSurge(n, candidates, changes),
 	})
 
 	plan.Create = x.creations()

@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
@@ -70,13 +71,14 @@ type direction struct {
 	back bool
 }
 
-// areInPlace says whether all candidates can be updated in place.
-func (s *Snapshot) areInPlace(candidates []*member, changes *inplace.Changes) bool {
+// needNoSurge says whether Pods above replicas would be created for nothing: all candidates can be updated in place, and the
+// surge is no wider than what may be unavailable anyway, or they take nothing down.
+func (s *Snapshot) needNoSurge(n numbers, candidates []*member, changes *inplace.Changes) bool {
 	if len(candidates) == 0 || s.policy() != v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType {
 		return false
 	}
 	for _, m := range candidates {
-		if _, err := changes.Of(m.Pod); err != nil {
+		if _, err := changes.Of(m.Pod); err != nil || n.maxUnavailable < n.maxSurge && !s.takesNothingDown(m, changes) {
 			return false
 		}
 	}
@@ -190,22 +192,13 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 
 // planUpdate chooses as many as are wanted, within the budget. An available Pod costs one of it; so does a Pod of the update
 // revision that is not available, so that a revision that does not work stops after that many. A Pod that cannot be updated
-// costs nothing and leaves its place to the next.
+// costs nothing and leaves its place to the next, and a change that takes nothing down costs nothing either.
 func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *inplace.Changes, now time.Time) {
 	s.planInfeasible(plan, members, way, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
 	}
-	budget := n.maxUnavailable + len(members) - n.replicas
-	down, downUpdated := 0, 0
-	for _, m := range members {
-		if !m.available {
-			down++
-			if m.isAt(way.to) {
-				downUpdated++
-			}
-		}
-	}
+	b := budgetOf(n, members, way)
 	places := way.wanted
 	for _, m := range candidates {
 		if places <= 0 {
@@ -216,21 +209,56 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*memb
 			continue
 		}
 		places--
-		// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
-		if downUpdated >= budget && m.state != pub.LifecycleStatePreparingUpdate {
-			return
+		if !s.takesNothingDown(m, changes) && !b.spend(m) {
+			continue
 		}
-		if m.available {
-			if down >= budget {
-				continue
-			}
-			down++
-		}
-		downUpdated++
 		if u, ok := s.update(m, changes, way, now); ok {
 			plan.Update = append(plan.Update, u)
 		}
 	}
+}
+
+// budget is how many Pods may be unavailable, how many are, and how many of these are where Pods are taken.
+type budget struct{ limit, down, downUpdated int }
+
+func budgetOf(n numbers, members []*member, way direction) budget {
+	b := budget{limit: n.maxUnavailable + len(members) - n.replicas}
+	for _, m := range members {
+		if !m.available {
+			b.down++
+			if m.isAt(way.to) {
+				b.downUpdated++
+			}
+		}
+	}
+	return b
+}
+
+// spend says whether the Pod can be afforded, and counts it.
+func (b *budget) spend(m *member) bool {
+	// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
+	if b.downUpdated >= b.limit && m.state != pub.LifecycleStatePreparingUpdate {
+		return false
+	}
+	if m.available {
+		if b.down >= b.limit {
+			return false
+		}
+		b.down++
+	}
+	b.downUpdated++
+	return true
+}
+
+// takesNothingDown says whether an update leaves the Pod as it works now: it is one of mere metadata, and neither a hook nor
+// what an earlier update has left comes with it.
+func (s *Snapshot) takesNothingDown(m *member, changes *inplace.Changes) bool {
+	if s.policy() == v1beta1.ReCreateCloneSetPodUpdatePolicyType || m.state != "" && m.state != pub.LifecycleStateNormal {
+		return false
+	}
+	change, err := changes.Of(m.Pod)
+	return err == nil && change.IsMetadataOnly() && inplace.IsCompleted(m.Pod) &&
+		lifecycle.Start(m.Pod, m.state, s.Set.Spec.Lifecycle) == lifecycle.Update
 }
 
 func (s *Snapshot) policy() v1beta1.CloneSetPodUpdatePolicyType {

@@ -676,3 +676,76 @@ func TestASpecThatIsCorrectedGoesOnAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// templateLabel changes what costs no container its life.
+func templateLabel(value string) edit {
+	return func(s *v1beta1.CloneSet) { s.Spec.Template.Labels["v"] = value }
+}
+
+func (f *fixture) labelled(value string) int {
+	n := 0
+	for _, p := range f.Active() {
+		if p.Labels["v"] == value {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAChangeOfMereMetadataCostsNoBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits  []edit
+		broken int
+	}{
+		"as many are unavailable as may be":    {[]edit{unavailable("1")}, 1},
+		"more are unavailable than may be":     {[]edit{unavailable("1")}, 3},
+		"none may be unavailable":              {[]edit{unavailable("0"), surge("1")}, 0},
+		"none may be, and some are":            {[]edit{unavailable("0"), surge("1")}, 2},
+		"in place only, and all are available": {[]edit{unavailable("1"), inPlaceOnly}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(5, append([]edit{inPlace}, c.edits...)...)
+			for _, n := range f.Names()[:c.broken] {
+				f.breakPod(n)
+			}
+			f.Rest()
+			f.Watch()
+			names := f.Names()
+			f.Edit(templateLabel("2"))
+			f.Pass()
+			require.Equal(t, 5, f.labelled("2"), "in one pass")
+			f.Live(time.Hour)
+			require.Equal(t, 5, f.labelled("2"))
+			require.Equal(t, names, f.Names())
+			require.Equal(t, 5-c.broken, f.Fewest)
+			require.Equal(t, 5, f.Most)
+		})
+	}
+}
+
+// What waits for a hook is not available meanwhile.
+func TestAChangeOfMereMetadataCostsBudgetWhereAHookHoldsIt(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, inPlace, unavailable("1"), hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
+	f.Edit(templateLabel("2"))
+	f.Rest()
+	require.Equal(t, 3, f.Available())
+	require.Len(t, f.inState(pub.LifecycleStatePreparingUpdate), 1)
+}
+
+// A change of images beside one of mere metadata has the budget for itself.
+func TestMetadataPassesByAnUpdateThatUsesUpTheBudget(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, inPlace, unavailable("1"), partition("2"))
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "2a2b", f.Images())
+	f.Edit(templateLabel("2"), partition("0"), unavailable("1"))
+	f.Watch()
+	f.Pass()
+	require.Equal(t, 3, f.labelled("2"), "those at b, and one of the others")
+	f.Rest()
+	require.Equal(t, "4b", f.Images())
+	require.Equal(t, 3, f.Fewest)
+}
