@@ -39,9 +39,11 @@ func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims 
 		a.outcome.Again = err == nil
 		return a.outcome, errors.Join(a.errs...)
 	}
-	a.note(a.handleClaims(ctx))
+	claimsErr := a.handleClaims(ctx)
 	moved := a.refresh(ctx)
-	if !a.scale(ctx) && !moved {
+	scaled := a.scale(ctx)
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, claimsErr)
+	if !scaled && !moved {
 		a.update(ctx)
 	}
 	return a.outcome, errors.Join(a.errs...)

@@ -19,7 +19,7 @@ const createAtOnce = 64
 
 // scale takes deletions back, creates or deletes, and returns whether anything was changed or may have been.
 func (a *applying) scale(ctx context.Context) bool {
-	a.outcome.ScaleRan = !a.plan.CreatePostponed && !a.plan.DeletePostponed
+	a.outcome.ScaleRan = !a.plan.CreatePostponed && !a.plan.DeletePostponed && !a.claims.Postponed
 	cancelled, cancelErr := a.cancel(ctx)
 	created, err := a.create(ctx)
 	a.fail(&a.outcome.ScaleFailure, ReasonFailedCreate, err)
@@ -240,7 +240,7 @@ func (a *applying) delete(ctx context.Context, d Deletion, success, failure stri
 }
 
 func (a *applying) deleteClaims(ctx context.Context, list []*corev1.PersistentVolumeClaim, failure string) error {
-	return kube.ForEach(len(list), 1, func(i int) error {
+	return kube.ForEach(len(list), a.parallel, func(i int) error {
 		err := a.writer.DeleteClaim(ctx, a.s.Set.UID, list[i])
 		if err != nil && !kube.IsPassing(err) {
 			a.warn(failure, "%v", err)

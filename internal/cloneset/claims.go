@@ -24,7 +24,9 @@ type ClaimPlan struct {
 	Free []string
 	// Reserved is how many Pods wait for the holder of their id to be gone.
 	Reserved int
-	// RequeueAfter is when to stop waiting for a holder.
+	// Postponed: a holder that has ended could not be deleted not long ago. Nobody waits for its place.
+	Postponed bool
+	// RequeueAfter is when to stop waiting for a holder, or when to try again to delete one.
 	RequeueAfter time.Duration
 }
 
@@ -62,7 +64,7 @@ func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 			plan.Delete = append(plan.Delete, c)
 		case !seen.Has(id) && !s.StuckIDs.Has(id):
 			seen.Insert(id)
-			plan.reuse(id, holder, now)
+			plan.reuse(id, holder, s.deleteLater(holder), now)
 		}
 	}
 	slices.Sort(plan.Free)
@@ -91,10 +93,21 @@ func (plan *ClaimPlan) handOversTo(p *corev1.Pod) []HandOver {
 	return slices.DeleteFunc(slices.Clone(plan.HandOver), func(h HandOver) bool { return h.Pod != p })
 }
 
-func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
+// deleteLater is how long not to try again to delete a Pod.
+func (s *Snapshot) deleteLater(p *corev1.Pod) time.Duration {
+	if p == nil {
+		return 0
+	}
+	return s.DeleteLater[p.UID]
+}
+
+func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, later time.Duration, now time.Time) {
 	switch {
 	case holder == nil:
 		plan.Free = append(plan.Free, id)
+	case !pods.IsTerminating(holder) && later > 0:
+		plan.Postponed = true
+		plan.look(later)
 	case !pods.IsTerminating(holder):
 		plan.DeletePods = append(plan.DeletePods, holder)
 		plan.Reserved++
@@ -102,10 +115,14 @@ func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
 		// The deletion timestamp is when the Pod is to be gone.
 		if left := holder.DeletionTimestamp.Add(reserveFor).Sub(now); left > 0 {
 			plan.Reserved++
-			if plan.RequeueAfter == 0 || left < plan.RequeueAfter {
-				plan.RequeueAfter = left
-			}
+			plan.look(left)
 		}
+	}
+}
+
+func (plan *ClaimPlan) look(after time.Duration) {
+	if plan.RequeueAfter == 0 || after < plan.RequeueAfter {
+		plan.RequeueAfter = after
 	}
 }
 

@@ -500,7 +500,7 @@ func TestADeletionThatCannotBeTakenBackHoldsUpNoUpdate(t *testing.T) {
 	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
 	require.Equal(t, corev1.ConditionTrue, c.Status)
 	require.Contains(t, c.Message, leaving)
-	require.True(t, slices.ContainsFunc(f.Events, func(e string) bool { return strings.Contains(e, EventFailedDelete) }))
+	require.True(t, f.wasTold(EventFailedDelete))
 	f.Before = nil
 	f.Live(2 * time.Minute)
 	require.Equal(t, "5b", f.Images())
@@ -520,4 +520,70 @@ func TestADeletionThatWasBegunIsAChange(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, "3a", f.Images())
 	require.Equal(t, 2, f.Available())
+}
+
+func (f *fixture) wasTold(reason string) bool {
+	return slices.ContainsFunc(f.Events, func(e string) bool { return strings.Contains(e, reason) })
+}
+
+func TestAClaimThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, claimTemplate)
+	names := f.Names()
+	f.forbid("delete", resourceClaims, "data-"+names[0])
+	f.Events = nil
+	for _, n := range names {
+		f.Remove(resourcePods, namespace+"/"+n)
+	}
+	f.Live(time.Hour)
+	require.Len(t, f.Claims(), 4)
+	require.NotNil(t, f.Claim("data-"+names[0]))
+	require.Equal(t, 3, f.Available())
+	require.True(t, f.wasTold(EventFailedDelete))
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Contains(t, c.Message, "data-"+names[0])
+	f.Before = nil
+	f.Live(20 * time.Minute)
+	require.Len(t, f.Claims(), 3)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+func TestAClaimThatCannotBeTakenBackHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, claimTemplate, reuse)
+	names := f.Names()
+	f.forbid("patch", resourceClaims, "data-"+names[0])
+	f.Events = nil
+	// A deletion that did not come to pass has left the claim with its Pod. Another Pod is evicted.
+	pod := f.Pod(names[0])
+	f.EditClaim("data-"+names[0], func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = []metav1.OwnerReference{podReference(pod)} })
+	f.EditPod(names[1], func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.Live(time.Minute)
+	require.Equal(t, names, f.Names(), "under the same name, with its claim")
+	require.True(t, f.wasTold(EventFailedUpdate))
+	require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Message, "data-"+names[0])
+}
+
+func TestAPodThatHasEndedAndCannotBeDeletedIsReplacedUnderAnotherName(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, reuse)
+	name := f.Names()[0]
+	f.forbid("delete", resourcePods, name)
+	f.Events = nil
+	f.EditPod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.Live(time.Minute)
+	require.True(t, f.wasTold(EventFailedDelete))
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Contains(t, c.Message, name)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, 2, f.Available())
+	require.NotContains(t, f.Names(), name)
+	before := f.Total()
+	f.Live(10 * time.Minute)
+	require.LessOrEqual(t, f.Total()-before, 25, "it is tried once a minute by now")
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Nil(t, f.Pod(name))
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
 }

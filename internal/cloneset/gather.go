@@ -48,7 +48,7 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 	s.UnusedIDs = c.memory.unusedIDs(uid, s.Set.Generation)
 	s.Postponed, s.DeleteLater = map[types.UID]time.Duration{}, map[types.UID]time.Duration{}
 	there := sets.New(partCreate)
-	for _, p := range slices.Concat(s.Pods, s.Returning) {
+	for _, p := range slices.Concat(s.Pods, s.Returning, s.Inactive) {
 		there.Insert(string(p.UID))
 		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
 			s.Postponed[p.UID] = wait
