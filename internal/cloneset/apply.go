@@ -73,10 +73,14 @@ func withoutIDs(set, text string) string {
 // putOff remembers for how long a part of the work that failed is not tried again, and returns it. What passes by itself,
 // and an API server that does not answer, says nothing about the part.
 func (a *applying) putOff(part string, err error) time.Duration {
+	return a.putOffFor(part, goalOf(a.s.Set), err)
+}
+
+func (a *applying) putOffFor(part, goal string, err error) time.Duration {
 	if kube.IsPassing(err) || kube.IsLost(err) {
 		return 0
 	}
-	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)
+	return a.backoff.Failed(a.s.Set.UID, part, goal, a.now)
 }
 
 // send returns whether the Pod was changed, which it may be in part where there is an error.

@@ -107,7 +107,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if err == nil {
 		a.backoff.Succeeded(a.s.Set.UID, partCreate)
 	} else {
-		a.plan.look(a.putOff(partCreate, err))
+		a.plan.look(a.putOffFor(partCreate, a.s.goalOfCreation(created), err))
 	}
 	return created, err
 }

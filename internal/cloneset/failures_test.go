@@ -587,3 +587,35 @@ func TestAPodThatHasEndedAndCannotBeDeletedIsReplacedUnderAnotherName(t *testing
 	require.Nil(t, f.Pod(name))
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
 }
+
+// quota lets that many Pods exist.
+func (f *fixture) quota(pods int) {
+	f.Before = func(verb, resource, name string) error {
+		if verb == "create" && resource == resourcePods && len(f.Pods()) >= pods {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("exceeded quota"))
+		}
+		return nil
+	}
+}
+
+// What failed for want of room does not keep a Pod from being replaced that has made room.
+func TestAPodIsReplacedAtOnceWhileOthersCannotBeCreated(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.quota(3)
+	f.Edit(replicas(5))
+	f.Live(10 * time.Minute)
+	require.Len(t, f.Active(), 3)
+	for range 3 {
+		f.DeletePod(f.Names()[0])
+		start := f.Clock.Now()
+		for len(f.Active()) < 3 {
+			f.Live(100 * time.Millisecond)
+		}
+		require.Less(t, f.Clock.Now().Sub(start), 2*time.Second)
+		f.Live(time.Second)
+	}
+	before := f.Total()
+	f.Live(10 * time.Minute)
+	require.LessOrEqual(t, f.Total()-before, 25, "the others are still tried later and later")
+}

@@ -44,7 +44,7 @@ func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector
 // gatherFailures adds what is to be tried only later.
 func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 	uid, goal := s.Set.UID, goalOf(s.Set)
-	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
+	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, s.goalOfCreation(0), now)
 	s.UnusedIDs = c.memory.unusedIDs(uid, s.Set.Generation)
 	s.Postponed, s.DeleteLater = map[types.UID]time.Duration{}, map[types.UID]time.Duration{}
 	there := sets.New(partCreate)
@@ -73,6 +73,12 @@ const partCreate = "create"
 
 // partDelete is the deletion of a Pod by scaling, or that it is taken back.
 func partDelete(p *corev1.Pod) string { return "delete " + string(p.UID) }
+
+// goalOfCreation is what failures to create Pods are remembered for. It often is room that they failed for, such as that of a
+// quota: it is another matter when other Pods are there.
+func (s *Snapshot) goalOfCreation(created int) string {
+	return fmt.Sprintf("%s %d %d", goalOf(s.Set), len(s.Pods)+created, len(s.Inactive))
+}
 
 // goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
 func goalOf(set *v1beta1.CloneSet) string { return strconv.FormatInt(set.Generation, 10) }
