@@ -619,3 +619,43 @@ func TestAPodIsReplacedAtOnceWhileOthersCannotBeCreated(t *testing.T) {
 	f.Live(10 * time.Minute)
 	require.LessOrEqual(t, f.Total()-before, 25, "the others are still tried later and later")
 }
+
+// TestARefusalIsTakenForOneWhateverItsCode: admission webhooks choose their codes freely.
+func TestARefusalIsTakenForOneWhateverItsCode(t *testing.T) {
+	denial := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Message: `admission webhook "images.example" denied the request: image not found`,
+	}}
+	for name, c := range map[string]struct {
+		verb      string
+		edits     []edit
+		later     edit
+		condition v1beta1.CloneSetConditionType
+		event     string
+	}{
+		"of a creation":          {"create", nil, replicas(4), v1beta1.CloneSetConditionFailedScale, EventFailedCreate},
+		"of a deletion":          {"delete", nil, replicas(2), v1beta1.CloneSetConditionFailedScale, EventFailedDelete},
+		"of a change in place":   {"patch", []edit{inPlace}, image("b"), v1beta1.CloneSetConditionFailedUpdate, EventFailedUpdateInPlace},
+		"of Pods for new images": {"delete", nil, image("b"), v1beta1.CloneSetConditionFailedUpdate, EventFailedUpdateReCreate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, c.edits...)
+			f.Before = func(verb, resource, _ string) error {
+				if strings.TrimPrefix(verb, "dry-run ") == c.verb && resource == resourcePods {
+					return denial
+				}
+				return nil
+			}
+			f.Events = nil
+			f.Edit(c.later)
+			f.Live(10 * time.Minute)
+			require.Equal(t, corev1.ConditionTrue, f.conditionOf(c.condition).Status)
+			require.Contains(t, f.conditionOf(c.condition).Message, "image not found")
+			require.True(t, f.wasTold(c.event))
+			before := f.Total()
+			f.Live(10 * time.Minute)
+			require.LessOrEqual(t, f.Total()-before, 60)
+			require.Equal(t, 3, f.Available())
+		})
+	}
+}
