@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -38,7 +39,17 @@ func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector
 		s.NodeLabels, s.NodesComing = c.nodes.labels(ctx)
 	}
 	c.gatherFailures(s, now)
+	c.gatherScaledIn(s)
 	return s, nil
+}
+
+// gatherScaledIn adds what tells the surge of a rollout that was paused from what a smaller number of replicas has left.
+func (c *Controller) gatherScaledIn(s *Snapshot) {
+	if !isPaused(&s.Set.Spec) {
+		c.memory.forgetReplicas(s.Set.UID)
+		return
+	}
+	s.ScaledIn = c.memory.scaledIn(s.Set.UID, int(ptr.Deref(s.Set.Spec.Replicas, 1)), len(s.Pods))
 }
 
 // gatherFailures adds what is to be tried only later.

@@ -22,6 +22,9 @@ type remembered struct {
 	// unused are the ids of claims whose Pods were refused, at that generation of the set.
 	unused     sets.Set[string]
 	generation int64
+	// replicas are those of the last sync, in by how many they were lowered since there was no surplus; nil: not known.
+	replicas *int
+	in       int
 }
 
 func (m *memory) of(uid types.UID) *remembered {
@@ -38,7 +41,7 @@ func (m *memory) of(uid types.UID) *remembered {
 
 // tidy drops what says nothing.
 func (m *memory) tidy(uid types.UID) {
-	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 {
+	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 && r.replicas == nil {
 		delete(m.sets, uid)
 	}
 }
@@ -70,6 +73,31 @@ func (m *memory) changedLimit(uid types.UID, cut int) bool {
 	changed := r.limit != cut
 	r.limit = cut
 	return changed
+}
+
+// scaledIn notes how many replicas there are to be, and returns how many of the Pods above that are left of a larger number.
+func (m *memory) scaledIn(uid types.UID, replicas, pods int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(uid)
+	if r.replicas != nil {
+		r.in = max(0, r.in+*r.replicas-replicas)
+	}
+	if pods <= replicas {
+		r.in = 0
+	}
+	r.replicas = &replicas
+	return r.in
+}
+
+// forgetReplicas begins that count anew.
+func (m *memory) forgetReplicas(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.sets[uid]; r != nil {
+		r.replicas, r.in = nil, 0
+	}
+	m.tidy(uid)
 }
 
 // keepUnused notes that the claims of an id have no Pod, because it was refused.

@@ -253,7 +253,7 @@ func affordable(list []*member, limit *int) []*member {
 // surplus chooses the Pods to scale in: old ones down to the partition, then new ones, each by rank.
 func (s *Snapshot) surplus(staying []*member, x scaling, n numbers, now time.Time) []*member {
 	ranked := s.byRank(staying, now)
-	if rollingBack := min(x.down, n.configuredSurge); isPaused(&s.Set.Spec) && rollingBack > 0 {
+	if rollingBack := min(x.down-s.ScaledIn, n.configuredSurge); isPaused(&s.Set.Spec) && rollingBack > 0 {
 		return s.surplusWhilePaused(ranked, x, rollingBack)
 	}
 	return take(ranked, min(x.down, x.downOld), x.down)

@@ -749,3 +749,80 @@ func TestMetadataPassesByAnUpdateThatUsesUpTheBudget(t *testing.T) {
 	require.Equal(t, "4b", f.Images())
 	require.Equal(t, 3, f.Fewest)
 }
+
+// Of a paused set with a surge, what a smaller number of replicas makes surplus is taken as always, and only the surge itself
+// from the new Pods.
+func TestAPausedSetIsScaledInFromItsOldPods(t *testing.T) {
+	t.Run("no Pod is there by a surge", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(3, surge("1"), paused(true))
+		f.Edit(image("b"), replicas(5))
+		f.Rest()
+		require.Equal(t, "3a2b", f.Images())
+		f.Edit(replicas(4))
+		f.Rest()
+		require.Equal(t, "2a2b", f.Images())
+	})
+	t.Run("it takes several syncs", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(6, surge("2"), unavailable("1"), paused(true))
+		f.Edit(image("b"), replicas(9))
+		f.Rest()
+		require.Equal(t, "6a3b", f.Images())
+		for _, n := range f.Names() {
+			f.EditPod(n, func(p *corev1.Pod) { p.Labels["hold"] = "true" })
+		}
+		f.Edit(replicas(5), func(s *v1beta1.CloneSet) {
+			s.Spec.Lifecycle = &pub.Lifecycle{PreDelete: &pub.LifecycleHook{LabelsHandler: map[string]string{"hold": "true"}}}
+		})
+		f.Rest()
+		for len(f.inState(pub.LifecycleStatePreparingDelete)) > 0 {
+			f.release(f.inState(pub.LifecycleStatePreparingDelete)[0])
+			f.Rest()
+		}
+		require.Equal(t, "2a3b", f.Images())
+	})
+	t.Run("there is a surge beside", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(5, surge("2"), unavailable("0"))
+		f.Edit(image("b"))
+		f.Pass()
+		require.Equal(t, "5a2b", f.Images())
+		f.Edit(paused(true))
+		f.ShowAll()
+		_, err := f.Sync()
+		require.NoError(t, err)
+		f.Rest()
+		require.Equal(t, "5a", f.Images())
+	})
+	t.Run("replicas are raised again", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(4, surge("1"), paused(true))
+		f.Edit(image("b"), replicas(6))
+		f.Rest()
+		f.Edit(replicas(5))
+		f.Rest()
+		f.Edit(replicas(6))
+		f.Rest()
+		f.Edit(replicas(4))
+		f.Rest()
+		require.Equal(t, "1a3b", f.Images())
+	})
+}
+
+func TestScaledInCountsWhatTheUserTookAway(t *testing.T) {
+	var m memory
+	for i, c := range []struct{ replicas, pods, want int }{
+		{5, 8, 0}, // the first that is known
+		{4, 8, 1},
+		{4, 7, 1},
+		{2, 6, 3},
+		{3, 6, 2},
+		{9, 6, 0},
+		{5, 6, 4},
+		{6, 6, 0}, // nothing is left of it
+		{5, 6, 1},
+	} {
+		require.Equal(t, c.want, m.scaledIn("set", c.replicas, c.pods), i)
+	}
+}
