@@ -317,7 +317,8 @@ func (s *Snapshot) impossible(m *member, changes *inplace.Changes) error {
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
 func (s *Snapshot) update(m *member, changes *inplace.Changes, way direction, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
-	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
+	// A Pod that runs what is wanted is not replaced because it was to run something else.
+	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType && !changes.IsWithdrawn(m.Pod) {
 		return s.recreate(m, way, now), true
 	}
 	chooser := inplace.Chooser{Changes: changes, Target: target(way.to.Name), Lifecycle: s.Set.Spec.Lifecycle, Now: now}
