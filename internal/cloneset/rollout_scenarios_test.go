@@ -826,3 +826,33 @@ func TestScaledInCountsWhatTheUserTookAway(t *testing.T) {
 		require.Equal(t, c.want, m.scaledIn("set", c.replicas, c.pods), i)
 	}
 }
+
+func TestASetThatIsStalledIsNotReady(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, inPlaceOnly, unavailable("1"))
+	f.Edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.Template.Spec.Containers[0].Args = []string{"x"} })
+	f.Rest()
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionReady).Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionReconciling).Status)
+
+	// A Pod that has the label of the new revision is not updated for that.
+	s := &Snapshot{Set: f.Set().DeepCopy()}
+	c := conditionsOf(&s.Set.Status, f.Clock.Now())
+	s.Set.Status.UpdatedReplicas = 2
+	c.summarise(&s.Set.Spec, &s.Set.Status, true)
+	s.Set.Status.Conditions = c.List
+	require.Equal(t, corev1.ConditionTrue, c.get(v1beta1.CloneSetConditionStalled).Status)
+	require.Equal(t, corev1.ConditionFalse, c.get(v1beta1.CloneSetConditionReady).Status)
+	require.Equal(t, ReasonInPlaceImpossible, c.get(v1beta1.CloneSetConditionReady).Reason)
+}
+
+func TestASetThatIsAsSpecifiedIsNotStalled(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, onDelete, deadline(60))
+	f.Edit(image("b"))
+	f.Live(time.Hour)
+	require.Equal(t, ReasonDeadlineExceeded, f.conditionOf(v1beta1.CloneSetConditionTypeProgressing).Reason)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionReady).Status)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+}
