@@ -61,7 +61,7 @@ func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
 			return err
 		}
 	}
-	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
+	change := patch.New(p).IfUnchanged(p).OwnerReferences(kube.WithOwner(p.OwnerReferences, ownerReference(a.s.Set)))
 	_, err = a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build())
 	return err
 }

@@ -76,7 +76,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if a.plan.CreatePostponed {
 		return 0, nil
 	}
-	a.reportLimit(wanted, a.plan.Limited)
+	a.reportLimit(wanted)
 	// Places whose holder is still there wait for it.
 	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
 	if n <= 0 {
@@ -112,10 +112,14 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	return created, err
 }
 
-// reportLimit tells when throttling begins, and when its extent changes.
-func (a *applying) reportLimit(allowed, cut int) {
-	if a.memory.changedLimit(a.s.Set.UID, cut) && cut > 0 {
-		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+cut)
+// reportLimit tells when throttling begins, and when its limit changes.
+func (a *applying) reportLimit(allowed int) {
+	limit := unlimited
+	if a.plan.Limited > 0 {
+		limit = a.plan.Limit
+	}
+	if a.memory.changedLimit(a.s.Set.UID, limit) && limit != unlimited {
+		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+a.plan.Limited)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -128,18 +129,14 @@ func (plan *ClaimPlan) look(after time.Duration) {
 
 // patchFor is the patch that hands the claim over.
 func (h HandOver) patchFor(s *Snapshot) patch.Patch {
-	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return r.UID == s.Set.UID
-	})
-	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, podReference(h.Pod))).Build()
+	kept := kube.WithoutOwner(h.Claim.OwnerReferences, s.Set.UID)
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(kube.WithOwner(kept, podReference(h.Pod))).Build()
 }
 
 // backTo is the patch that makes the set the claim's owner again.
 func (h HandOver) backTo(set *v1beta1.CloneSet) patch.Patch {
-	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return r.UID == h.Pod.UID
-	})
-	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, ownerReference(set))).Build()
+	kept := kube.WithoutOwner(h.Claim.OwnerReferences, h.Pod.UID)
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(kube.WithOwner(kept, ownerReference(set))).Build()
 }
 
 // claimsOf are the claims with the Pod's id.

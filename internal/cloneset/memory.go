@@ -15,7 +15,7 @@ type memory struct {
 }
 
 type remembered struct {
-	// limit is how many Pods were missing at the last sync because creation is throttled.
+	// limit is what creation was throttled to at the last sync.
 	limit int
 	// named are Pods of the set that podsToDelete named when they still were there.
 	named sets.Set[string]
@@ -33,7 +33,7 @@ func (m *memory) of(uid types.UID) *remembered {
 	}
 	r := m.sets[uid]
 	if r == nil {
-		r = &remembered{named: sets.Set[string]{}, unused: sets.Set[string]{}}
+		r = &remembered{limit: unlimited, named: sets.Set[string]{}, unused: sets.Set[string]{}}
 		m.sets[uid] = r
 	}
 	return r
@@ -41,7 +41,7 @@ func (m *memory) of(uid types.UID) *remembered {
 
 // tidy drops what says nothing.
 func (m *memory) tidy(uid types.UID) {
-	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 && r.replicas == nil {
+	if r := m.sets[uid]; r != nil && r.limit == unlimited && len(r.named) == 0 && len(r.unused) == 0 && r.replicas == nil {
 		delete(m.sets, uid)
 	}
 }
@@ -64,14 +64,14 @@ func (m *memory) wasNamed(uid types.UID, name string) bool {
 	return was
 }
 
-// changedLimit notes how many Pods throttling holds back and says whether that is news.
-func (m *memory) changedLimit(uid types.UID, cut int) bool {
+// changedLimit notes what creation is throttled to and says whether that is news.
+func (m *memory) changedLimit(uid types.UID, limit int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.tidy(uid)
 	r := m.of(uid)
-	changed := r.limit != cut
-	r.limit = cut
+	changed := r.limit != limit
+	r.limit = limit
 	return changed
 }
 

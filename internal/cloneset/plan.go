@@ -28,8 +28,8 @@ type Plan struct {
 
 	// Create is how many Pods are made.
 	Create creations
-	// Limited is by how many Pods scaleStrategy.maxUnavailable cut the creation.
-	Limited int
+	// Limited is by how many Pods scaleStrategy.maxUnavailable, which is Limit, cut the creation.
+	Limited, Limit int
 	// CreatePostponed, DeletePostponed, UpdatePostponed: something of the kind is left out because it failed not long ago.
 	CreatePostponed, DeletePostponed, UpdatePostponed bool
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 )
@@ -193,7 +194,7 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 	})
 
 	plan.Create = x.creations()
-	plan.Limited = x.up - x.upLimit
+	plan.Limited, plan.Limit = x.up-x.upLimit, n.scaleUnavailable
 	if s.CreateAfter > 0 && x.upLimit > 0 {
 		plan.Create, plan.CreatePostponed = creations{}, true
 		plan.look(s.CreateAfter)
@@ -331,12 +332,5 @@ func cancelPatch(m *member, now time.Time) patch.Patch {
 
 // withoutOwner is the patch that releases a Pod.
 func withoutOwner(p *corev1.Pod, s *Snapshot) *patch.Object {
-	kept := slices.Clone(p.OwnerReferences)
-	for i := range kept {
-		if kept[i].UID == s.Set.UID {
-			kept = slices.Delete(kept, i, i+1)
-			break
-		}
-	}
-	return patch.New(p).IfUnchanged(p).OwnerReferences(kept)
+	return patch.New(p).IfUnchanged(p).OwnerReferences(kube.WithoutOwner(p.OwnerReferences, s.Set.UID))
 }
