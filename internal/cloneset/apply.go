@@ -39,10 +39,11 @@ func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims 
 		a.outcome.Again = err == nil
 		return a.outcome, errors.Join(a.errs...)
 	}
-	a.note(a.handleClaims(ctx))
+	claimsErr := a.handleClaims(ctx)
 	moved := a.refresh(ctx)
-	a.cancel(ctx)
-	if !a.scale(ctx) && !moved {
+	scaled := a.scale(ctx)
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, claimsErr)
+	if !scaled && !moved {
 		a.update(ctx)
 	}
 	return a.outcome, errors.Join(a.errs...)
@@ -72,27 +73,26 @@ func withoutIDs(set, text string) string {
 // putOff remembers for how long a part of the work that failed is not tried again, and returns it. What passes by itself,
 // and an API server that does not answer, says nothing about the part.
 func (a *applying) putOff(part string, err error) time.Duration {
+	return a.putOffFor(part, goalOf(a.s.Set), err)
+}
+
+func (a *applying) putOffFor(part, goal string, err error) time.Duration {
 	if kube.IsPassing(err) || kube.IsLost(err) {
 		return 0
 	}
-	return a.backoff.Failed(a.s.Set.UID, part, goalOf(a.s.Set), a.now)
+	return a.backoff.Failed(a.s.Set.UID, part, goal, a.now)
 }
 
-func (a *applying) cancel(ctx context.Context) {
-	a.note(kube.ForEach(len(a.plan.Cancel), a.parallel, func(i int) error {
-		return a.send(ctx, a.plan.Cancel[i].Pod, a.plan.Cancel[i].Patches)
-	}))
-}
-
-func (a *applying) send(ctx context.Context, p *corev1.Pod, patches []patch.Patch) error {
+// send returns whether the Pod was changed, which it may be in part where there is an error.
+func (a *applying) send(ctx context.Context, p *corev1.Pod, patches []patch.Patch) (changed bool, err error) {
 	for _, change := range patches {
 		patched, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, change)
 		if err != nil {
-			return err
+			return changed || !kube.IsRefused(err), err
 		}
-		p = patched
+		p, changed = patched, true
 	}
-	return nil
+	return changed, nil
 }
 
 func (a *applying) normal(reason, format string, args ...any) {

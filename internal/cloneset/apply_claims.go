@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
 			return err
 		}
 	}
-	change := patch.New(p).IfUnchanged(p).OwnerReferences(append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set)))
+	change := patch.New(p).IfUnchanged(p).OwnerReferences(kube.WithOwner(p.OwnerReferences, ownerReference(a.s.Set)))
 	_, err = a.writer.PatchPod(ctx, a.s.Set.UID, p, change.Build())
 	return err
 }
@@ -68,6 +69,9 @@ func (a *applying) adopt(ctx context.Context, p *corev1.Pod) error {
 // takeBack makes the set the owner of a claim again.
 func (a *applying) takeBack(ctx context.Context, h HandOver) error {
 	_, err := a.writer.PatchClaim(ctx, a.s.Set.UID, h.Claim, h.backTo(a.s.Set))
+	if err != nil && !kube.IsPassing(err) {
+		a.warn(EventFailedUpdate, "taking claim %s back from Pod %s: %v", h.Claim.Name, h.Pod.Name, err)
+	}
 	return err
 }
 
@@ -97,35 +101,30 @@ func (a *applying) handOver(ctx context.Context, h HandOver) error {
 	return err
 }
 
-// handleClaims sees to the claims of Pods that end. Those of Pods that were released went with them.
+// handleClaims sees to the claims of Pods that end. Those of Pods that were released went with them. What is refused for one
+// claim says nothing about the others.
 func (a *applying) handleClaims(ctx context.Context) error {
-	for _, h := range a.claims.HandOver {
-		if slices.Contains(a.plan.Release, h.Pod) {
-			continue
-		}
-		if err := a.handOver(ctx, h); err != nil {
+	going := slices.DeleteFunc(slices.Clone(a.claims.HandOver), func(h HandOver) bool { return slices.Contains(a.plan.Release, h.Pod) })
+	handed := kube.ForEach(len(going), a.parallel, func(i int) error { return a.handOver(ctx, going[i]) })
+	parted := slices.DeleteFunc(slices.Clone(a.s.Parted), func(h HandOver) bool {
+		return slices.ContainsFunc(a.plan.Delete, func(d Deletion) bool { return d.Pod == h.Pod })
+	})
+	taken := kube.ForEach(len(parted), a.parallel, func(i int) error {
+		if err := a.takeBack(ctx, parted[i]); err != nil && !kube.IsPassing(err) {
 			return err
 		}
-	}
-	for _, h := range a.s.Parted {
-		if slices.ContainsFunc(a.plan.Delete, func(d Deletion) bool { return d.Pod == h.Pod }) {
-			continue
+		return nil
+	})
+	deleted := a.deleteClaims(ctx, a.claims.Delete, EventFailedDelete)
+	_, ended := a.eachLeaving(len(a.claims.DeletePods), func(i int) (*corev1.Pod, bool, error) {
+		p := a.claims.DeletePods[i]
+		err := a.writer.DeletePod(ctx, a.s.Set.UID, p)
+		if err != nil && !kube.IsPassing(err) {
+			a.warn(EventFailedDelete, "%v", err)
 		}
-		if err := a.takeBack(ctx, h); err != nil && !kube.IsPassing(err) {
-			return err
-		}
-	}
-	for _, claim := range a.claims.Delete {
-		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
-			return err
-		}
-	}
-	for _, p := range a.claims.DeletePods {
-		if err := a.writer.DeletePod(ctx, a.s.Set.UID, p); err != nil {
-			return err
-		}
-	}
-	return nil
+		return p, err == nil, err
+	})
+	return errors.Join(handed, taken, deleted, ended)
 }
 
 // part hands the claims of a Pod over to it before it is deleted, where claims without a Pod are used again. They are to go

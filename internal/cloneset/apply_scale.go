@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,23 +17,57 @@ import (
 // before their containers have started, and not after all the others have been created.
 const createAtOnce = 64
 
-// scale creates or deletes and returns whether anything was changed.
+// scale takes deletions back, creates or deletes, and returns whether anything was changed or may have been.
 func (a *applying) scale(ctx context.Context) bool {
-	changed := len(a.plan.Cancel) > 0
+	a.outcome.ScaleRan = !a.plan.CreatePostponed && !a.plan.DeletePostponed && !a.claims.Postponed
+	cancelled, cancelErr := a.cancel(ctx)
 	created, err := a.create(ctx)
 	a.fail(&a.outcome.ScaleFailure, ReasonFailedCreate, err)
 	if a.outcome.ScaleFailure != nil {
 		a.outcome.ScaleFailure.Message = withoutIDs(a.s.Set.Name, a.outcome.ScaleFailure.Message)
 	}
-	a.outcome.ScaleRan = !a.plan.CreatePostponed
+	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, cancelErr)
 	if created > 0 {
 		return true
 	}
-	err = kube.ForEach(len(a.plan.Delete), a.parallel, func(i int) error {
-		return a.delete(ctx, a.plan.Delete[i], EventSuccessfulDelete, EventFailedDelete)
+	deleted, err := a.eachLeaving(len(a.plan.Delete), func(i int) (*corev1.Pod, bool, error) {
+		d := a.plan.Delete[i]
+		changed, err := a.delete(ctx, d, EventSuccessfulDelete, EventFailedDelete)
+		return d.Pod, changed, err
 	})
 	a.fail(&a.outcome.ScaleFailure, ReasonFailedDelete, err)
-	return changed || len(a.plan.Delete) > 0
+	return cancelled || deleted
+}
+
+// cancel returns whether any deletion was taken back, or may have been.
+func (a *applying) cancel(ctx context.Context) (bool, error) {
+	return a.eachLeaving(len(a.plan.Cancel), func(i int) (*corev1.Pod, bool, error) {
+		c := a.plan.Cancel[i]
+		changed, err := a.send(ctx, c.Pod, c.Patches)
+		if err != nil && !kube.IsPassing(err) {
+			a.warn(EventFailedDelete, "taking the deletion of Pod %s back: %v", c.Pod.Name, err)
+		}
+		return c.Pod, changed, err
+	})
+}
+
+// eachLeaving does something with Pods that leave or are not to leave any more, and returns whether any was changed, or may
+// have been. One that refuses is left alone for a while, so that the work on the others goes on.
+func (a *applying) eachLeaving(n int, do func(i int) (p *corev1.Pod, changed bool, err error)) (bool, error) {
+	var some atomic.Bool
+	err := kube.ForEach(n, a.parallel, func(i int) error {
+		p, changed, err := do(i)
+		if changed {
+			some.Store(true)
+		}
+		if err == nil {
+			a.backoff.Succeeded(a.s.Set.UID, partDelete(p))
+		} else {
+			a.putOff(partDelete(p), err)
+		}
+		return err
+	})
+	return some.Load(), err
 }
 
 // create makes the Pods that are missing.
@@ -41,7 +76,7 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if a.plan.CreatePostponed {
 		return 0, nil
 	}
-	a.reportLimit(wanted, a.plan.Limited)
+	a.reportLimit(wanted)
 	// Places whose holder is still there wait for it.
 	n := min(wanted, max(len(a.claims.Free), wanted-a.claims.Reserved))
 	if n <= 0 {
@@ -72,15 +107,19 @@ func (a *applying) create(ctx context.Context) (int, error) {
 	if err == nil {
 		a.backoff.Succeeded(a.s.Set.UID, partCreate)
 	} else {
-		a.plan.look(a.putOff(partCreate, err))
+		a.plan.look(a.putOffFor(partCreate, a.s.goalOfCreation(created), err))
 	}
 	return created, err
 }
 
-// reportLimit tells when throttling begins, and when its extent changes.
-func (a *applying) reportLimit(allowed, cut int) {
-	if a.memory.changedLimit(a.s.Set.UID, cut) && cut > 0 {
-		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+cut)
+// reportLimit tells when throttling begins, and when its limit changes.
+func (a *applying) reportLimit(allowed int) {
+	limit := unlimited
+	if a.plan.Limited > 0 {
+		limit = a.plan.Limit
+	}
+	if a.memory.changedLimit(a.s.Set.UID, limit) && limit != unlimited {
+		a.warn(EventScaleUpLimited, "creating %d of %d Pods: scaleStrategy.maxUnavailable allows no more", allowed, allowed+a.plan.Limited)
 	}
 }
 
@@ -181,33 +220,35 @@ func (m *maker) makeClaims(ctx context.Context, templates []corev1.PersistentVol
 }
 
 // delete deletes a Pod and then its claims, or makes it wait for its hook. A deletion that is refused leaves the claims as
-// they were: they are taken back.
-func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) error {
+// they were: they are taken back. It returns whether the Pod was changed, or may have been.
+func (a *applying) delete(ctx context.Context, d Deletion, success, failure string) (changed bool, err error) {
 	if len(d.Prepare) > 0 {
-		err := a.send(ctx, d.Pod, d.Prepare)
+		changed, err := a.send(ctx, d.Pod, d.Prepare)
 		if err != nil && !kube.IsPassing(err) {
 			a.warn(failure, "preparing the deletion of Pod %s: %v", d.Pod.Name, err)
 		}
-		return err
+		return changed, err
 	}
 	if err := a.part(ctx, d.Pod); err != nil {
-		return err
+		return false, err
 	}
 	if err := a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err != nil {
 		if !kube.IsPassing(err) {
 			a.warn(failure, "%v", err)
 		}
-		return err
+		return !kube.IsRefused(err), err
 	}
 	a.metrics.Deleted.Inc()
 	a.normal(success, "deleted Pod %s", d.Pod.Name)
-	for _, claim := range a.s.claimsOf(d.Pod) {
-		if err := a.writer.DeleteClaim(ctx, a.s.Set.UID, claim); err != nil {
-			if !kube.IsPassing(err) {
-				a.warn(failure, "%v", err)
-			}
-			return err
+	return true, a.deleteClaims(ctx, a.s.claimsOf(d.Pod), failure)
+}
+
+func (a *applying) deleteClaims(ctx context.Context, list []*corev1.PersistentVolumeClaim, failure string) error {
+	return kube.ForEach(len(list), a.parallel, func(i int) error {
+		err := a.writer.DeleteClaim(ctx, a.s.Set.UID, list[i])
+		if err != nil && !kube.IsPassing(err) {
+			a.warn(failure, "%v", err)
 		}
-	}
-	return nil
+		return err
+	})
 }

@@ -57,7 +57,8 @@ func (a *applying) replacing(instead *Deletion) inplace.Replace {
 	}
 	return func(ctx context.Context, cause error) error {
 		a.warn(EventFailedUpdateInPlace, "%v; replacing the Pod", cause)
-		return a.delete(ctx, *instead, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+		_, err := a.delete(ctx, *instead, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+		return err
 	}
 }
 
@@ -122,9 +123,11 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 		}
 		return err
 	case u.Recreate != nil:
-		return a.delete(ctx, *u.Recreate, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+		_, err := a.delete(ctx, *u.Recreate, EventSuccessfulUpdateReCreate, EventFailedUpdateReCreate)
+		return err
 	default:
-		return a.send(ctx, u.Pod, u.Patches)
+		_, err := a.send(ctx, u.Pod, u.Patches)
+		return err
 	}
 }
 

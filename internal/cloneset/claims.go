@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
@@ -24,7 +25,9 @@ type ClaimPlan struct {
 	Free []string
 	// Reserved is how many Pods wait for the holder of their id to be gone.
 	Reserved int
-	// RequeueAfter is when to stop waiting for a holder.
+	// Postponed: a holder that has ended could not be deleted not long ago. Nobody waits for its place.
+	Postponed bool
+	// RequeueAfter is when to stop waiting for a holder, or when to try again to delete one.
 	RequeueAfter time.Duration
 }
 
@@ -62,7 +65,7 @@ func (s *Snapshot) PlanClaims(missing bool, now time.Time) ClaimPlan {
 			plan.Delete = append(plan.Delete, c)
 		case !seen.Has(id) && !s.StuckIDs.Has(id):
 			seen.Insert(id)
-			plan.reuse(id, holder, now)
+			plan.reuse(id, holder, s.deleteLater(holder), now)
 		}
 	}
 	slices.Sort(plan.Free)
@@ -91,10 +94,21 @@ func (plan *ClaimPlan) handOversTo(p *corev1.Pod) []HandOver {
 	return slices.DeleteFunc(slices.Clone(plan.HandOver), func(h HandOver) bool { return h.Pod != p })
 }
 
-func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
+// deleteLater is how long not to try again to delete a Pod.
+func (s *Snapshot) deleteLater(p *corev1.Pod) time.Duration {
+	if p == nil {
+		return 0
+	}
+	return s.DeleteLater[p.UID]
+}
+
+func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, later time.Duration, now time.Time) {
 	switch {
 	case holder == nil:
 		plan.Free = append(plan.Free, id)
+	case !pods.IsTerminating(holder) && later > 0:
+		plan.Postponed = true
+		plan.look(later)
 	case !pods.IsTerminating(holder):
 		plan.DeletePods = append(plan.DeletePods, holder)
 		plan.Reserved++
@@ -102,27 +116,27 @@ func (plan *ClaimPlan) reuse(id string, holder *corev1.Pod, now time.Time) {
 		// The deletion timestamp is when the Pod is to be gone.
 		if left := holder.DeletionTimestamp.Add(reserveFor).Sub(now); left > 0 {
 			plan.Reserved++
-			if plan.RequeueAfter == 0 || left < plan.RequeueAfter {
-				plan.RequeueAfter = left
-			}
+			plan.look(left)
 		}
+	}
+}
+
+func (plan *ClaimPlan) look(after time.Duration) {
+	if plan.RequeueAfter == 0 || after < plan.RequeueAfter {
+		plan.RequeueAfter = after
 	}
 }
 
 // patchFor is the patch that hands the claim over.
 func (h HandOver) patchFor(s *Snapshot) patch.Patch {
-	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return r.UID == s.Set.UID
-	})
-	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, podReference(h.Pod))).Build()
+	kept := kube.WithoutOwner(h.Claim.OwnerReferences, s.Set.UID)
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(kube.WithOwner(kept, podReference(h.Pod))).Build()
 }
 
 // backTo is the patch that makes the set the claim's owner again.
 func (h HandOver) backTo(set *v1beta1.CloneSet) patch.Patch {
-	kept := slices.DeleteFunc(slices.Clone(h.Claim.OwnerReferences), func(r metav1.OwnerReference) bool {
-		return r.UID == h.Pod.UID
-	})
-	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(append(kept, ownerReference(set))).Build()
+	kept := kube.WithoutOwner(h.Claim.OwnerReferences, h.Pod.UID)
+	return patch.New(h.Claim).IfUnchanged(h.Claim).OwnerReferences(kube.WithOwner(kept, ownerReference(set))).Build()
 }
 
 // claimsOf are the claims with the Pod's id.

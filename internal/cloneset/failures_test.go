@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -438,4 +439,224 @@ func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
 	require.Equal(t, 3, f.Available())
 	f.Rest()
 	require.Equal(t, "4b", f.Images())
+}
+
+// forbid makes the API server refuse that verb for one object.
+func (f *fixture) forbid(verb, resource, name string) {
+	f.Refuse(verb, resource, func(other string) bool { return other != name })
+}
+
+func TestAPodThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		edits []edit
+		ask   func(f *fixture, name string)
+		left  int
+	}{
+		"a user asked for its deletion": {[]edit{inPlace}, (*fixture).markDelete, 5},
+		"it is the first to be scaled in": {nil, func(f *fixture, name string) {
+			f.EditPod(name, func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.PodDeletionCost: "-5"} })
+			f.Edit(replicas(4))
+		}, 4},
+		"its hook has let it go": {[]edit{inPlace, preDelete}, func(f *fixture, name string) {
+			f.markDelete(name)
+			f.Live(time.Minute)
+			f.release(name)
+		}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(5, append(c.edits, unavailable("2"))...)
+			stubborn := f.Names()[0]
+			f.forbid("delete", resourcePods, stubborn)
+			c.ask(f, stubborn)
+			f.Live(time.Minute)
+			require.Equal(t, workload.Truth(c.left == 5), f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status, "as long as no other will do")
+			f.Edit(image("b"))
+			f.Live(time.Hour)
+			others := 0
+			for _, p := range f.Active() {
+				if p.Name != stubborn && p.Spec.Containers[0].Image == "b" {
+					others++
+				}
+			}
+			require.GreaterOrEqual(t, others, 3, f.Images())
+			require.Len(t, f.Active(), c.left)
+			before := f.Total()
+			f.Live(10 * time.Minute)
+			require.LessOrEqual(t, f.Total()-before, 40, "it is tried once a minute by now")
+		})
+	}
+}
+
+func TestADeletionThatCannotBeTakenBackHoldsUpNoUpdate(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, unavailable("2"), inPlace, preDelete)
+	f.Edit(replicas(4))
+	f.Rest()
+	leaving := f.inState(pub.LifecycleStatePreparingDelete)[0]
+	f.forbid("patch/status", resourcePods, leaving)
+	f.Edit(replicas(5), image("b"))
+	f.Live(time.Minute)
+	require.Contains(t, f.Images(), "4b")
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Contains(t, c.Message, leaving)
+	require.True(t, f.wasTold(EventFailedDelete))
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Equal(t, "5b", f.Images())
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+// What the first of two writes did is part of what the updates of the same sync would have to know.
+func TestADeletionThatWasBegunIsAChange(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("1"), inPlace, hooked(pub.Lifecycle{PreDelete: byLabel(true)}))
+	name := f.Names()[0]
+	f.markDelete(name)
+	f.forbid("patch", resourcePods, name)
+	f.Edit(image("b"))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	require.Equal(t, "3a", f.Images())
+	require.Equal(t, 2, f.Available())
+}
+
+func (f *fixture) wasTold(reason string) bool {
+	return slices.ContainsFunc(f.Events, func(e string) bool { return strings.Contains(e, reason) })
+}
+
+func TestAClaimThatCannotBeDeletedHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, claimTemplate)
+	names := f.Names()
+	f.forbid("delete", resourceClaims, "data-"+names[0])
+	f.Events = nil
+	for _, n := range names {
+		f.Remove(resourcePods, namespace+"/"+n)
+	}
+	f.Live(time.Hour)
+	require.Len(t, f.Claims(), 4)
+	require.NotNil(t, f.Claim("data-"+names[0]))
+	require.Equal(t, 3, f.Available())
+	require.True(t, f.wasTold(EventFailedDelete))
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Contains(t, c.Message, "data-"+names[0])
+	f.Before = nil
+	f.Live(20 * time.Minute)
+	require.Len(t, f.Claims(), 3)
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+func TestAClaimThatCannotBeTakenBackHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, claimTemplate, reuse)
+	names := f.Names()
+	f.forbid("patch", resourceClaims, "data-"+names[0])
+	f.Events = nil
+	// A deletion that did not come to pass has left the claim with its Pod. Another Pod is evicted.
+	pod := f.Pod(names[0])
+	f.EditClaim("data-"+names[0], func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = []metav1.OwnerReference{podReference(pod)} })
+	f.EditPod(names[1], func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.Live(time.Minute)
+	require.Equal(t, names, f.Names(), "under the same name, with its claim")
+	require.True(t, f.wasTold(EventFailedUpdate))
+	require.Contains(t, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Message, "data-"+names[0])
+}
+
+func TestAPodThatHasEndedAndCannotBeDeletedIsReplacedUnderAnotherName(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, reuse)
+	name := f.Names()[0]
+	f.forbid("delete", resourcePods, name)
+	f.Events = nil
+	f.EditPod(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	f.Live(time.Minute)
+	require.True(t, f.wasTold(EventFailedDelete))
+	c := f.conditionOf(v1beta1.CloneSetConditionFailedScale)
+	require.Contains(t, c.Message, name)
+	require.Equal(t, corev1.ConditionTrue, c.Status)
+	require.Equal(t, 2, f.Available())
+	require.NotContains(t, f.Names(), name)
+	before := f.Total()
+	f.Live(10 * time.Minute)
+	require.LessOrEqual(t, f.Total()-before, 25, "it is tried once a minute by now")
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Nil(t, f.Pod(name))
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionFailedScale).Status)
+}
+
+// quota lets that many Pods exist.
+func (f *fixture) quota(pods int) {
+	f.Before = func(verb, resource, name string) error {
+		if verb == "create" && resource == resourcePods && len(f.Pods()) >= pods {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("exceeded quota"))
+		}
+		return nil
+	}
+}
+
+// What failed for want of room does not keep a Pod from being replaced that has made room.
+func TestAPodIsReplacedAtOnceWhileOthersCannotBeCreated(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.quota(3)
+	f.Edit(replicas(5))
+	f.Live(10 * time.Minute)
+	require.Len(t, f.Active(), 3)
+	for range 3 {
+		f.DeletePod(f.Names()[0])
+		start := f.Clock.Now()
+		for len(f.Active()) < 3 {
+			f.Live(100 * time.Millisecond)
+		}
+		require.Less(t, f.Clock.Now().Sub(start), 2*time.Second)
+		f.Live(time.Second)
+	}
+	before := f.Total()
+	f.Live(10 * time.Minute)
+	require.LessOrEqual(t, f.Total()-before, 25, "the others are still tried later and later")
+}
+
+// TestARefusalIsTakenForOneWhateverItsCode: admission webhooks choose their codes freely.
+func TestARefusalIsTakenForOneWhateverItsCode(t *testing.T) {
+	denial := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 404, Message: `admission webhook "images.example" denied the request: image not found`,
+	}}
+	for name, c := range map[string]struct {
+		verb      string
+		edits     []edit
+		later     edit
+		condition v1beta1.CloneSetConditionType
+		event     string
+	}{
+		"of a creation":          {"create", nil, replicas(4), v1beta1.CloneSetConditionFailedScale, EventFailedCreate},
+		"of a deletion":          {"delete", nil, replicas(2), v1beta1.CloneSetConditionFailedScale, EventFailedDelete},
+		"of a change in place":   {"patch", []edit{inPlace}, image("b"), v1beta1.CloneSetConditionFailedUpdate, EventFailedUpdateInPlace},
+		"of Pods for new images": {"delete", nil, image("b"), v1beta1.CloneSetConditionFailedUpdate, EventFailedUpdateReCreate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, c.edits...)
+			f.Before = func(verb, resource, _ string) error {
+				if strings.TrimPrefix(verb, "dry-run ") == c.verb && resource == resourcePods {
+					return denial
+				}
+				return nil
+			}
+			f.Events = nil
+			f.Edit(c.later)
+			f.Live(10 * time.Minute)
+			require.Equal(t, corev1.ConditionTrue, f.conditionOf(c.condition).Status)
+			require.Contains(t, f.conditionOf(c.condition).Message, "image not found")
+			require.True(t, f.wasTold(c.event))
+			before := f.Total()
+			f.Live(10 * time.Minute)
+			require.LessOrEqual(t, f.Total()-before, 60)
+			require.Equal(t, 3, f.Available())
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +76,7 @@ func (f *fixture) create(replicas int32, edits ...edit) {
 	f.Edit(append([]edit{func(set *v1beta1.CloneSet) {
 		set.Spec.Replicas = &replicas
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-		set.Spec.Template.Labels = labels
+		set.Spec.Template.Labels = maps.Clone(labels)
 		set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "a"}}
 		set.Spec.UpdateStrategy.RollingUpdate = &v1beta1.RollingUpdateCloneSetStrategy{}
 	}}, edits...)...)

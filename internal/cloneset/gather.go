@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -38,20 +39,34 @@ func (c *Controller) gather(ctx context.Context, set *v1beta1.CloneSet, selector
 		s.NodeLabels, s.NodesComing = c.nodes.labels(ctx)
 	}
 	c.gatherFailures(s, now)
+	c.gatherScaledIn(s)
 	return s, nil
+}
+
+// gatherScaledIn adds what tells the surge of a rollout that was paused from what a smaller number of replicas has left.
+func (c *Controller) gatherScaledIn(s *Snapshot) {
+	if !isPaused(&s.Set.Spec) {
+		c.memory.forgetReplicas(s.Set.UID)
+		return
+	}
+	s.ScaledIn = c.memory.scaledIn(s.Set.UID, int(ptr.Deref(s.Set.Spec.Replicas, 1)), len(s.Pods))
 }
 
 // gatherFailures adds what is to be tried only later.
 func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 	uid, goal := s.Set.UID, goalOf(s.Set)
-	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
+	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, s.goalOfCreation(0), now)
 	s.UnusedIDs = c.memory.unusedIDs(uid, s.Set.Generation)
-	s.Postponed = map[types.UID]time.Duration{}
+	s.Postponed, s.DeleteLater = map[types.UID]time.Duration{}, map[types.UID]time.Duration{}
 	there := sets.New(partCreate)
-	for _, p := range slices.Concat(s.Pods, s.Returning) {
+	for _, p := range slices.Concat(s.Pods, s.Returning, s.Inactive) {
 		there.Insert(string(p.UID))
 		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
 			s.Postponed[p.UID] = wait
+		}
+		there.Insert(partDelete(p))
+		if wait, _ := c.backoff.Wait(uid, partDelete(p), goal, now); wait > 0 {
+			s.DeleteLater[p.UID] = wait
 		}
 	}
 	c.backoff.Keep(uid, there.Has)
@@ -66,6 +81,15 @@ func (c *Controller) gatherFailures(s *Snapshot, now time.Time) {
 
 // partCreate is the creation of Pods as a part of the work that may fail; an update of a Pod is called by the Pod's UID.
 const partCreate = "create"
+
+// partDelete is the deletion of a Pod by scaling, or that it is taken back.
+func partDelete(p *corev1.Pod) string { return "delete " + string(p.UID) }
+
+// goalOfCreation is what failures to create Pods are remembered for. It often is room that they failed for, such as that of a
+// quota: it is another matter when other Pods are there.
+func (s *Snapshot) goalOfCreation(created int) string {
+	return fmt.Sprintf("%s %d %d", goalOf(s.Set), len(s.Pods)+created, len(s.Inactive))
+}
 
 // goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
 func goalOf(set *v1beta1.CloneSet) string { return strconv.FormatInt(set.Generation, 10) }

@@ -421,3 +421,18 @@ func TestAFurtherOwnerOfAClaimIsLeftAlone(t *testing.T) {
 	require.Zero(t, f.Writes["patch persistentvolumeclaims"])
 	require.Less(t, f.Total()-before, 5)
 }
+
+func TestAPodInItsGracePeriodIsKeptWhateverThePolicyIfItRunsWhatIsWanted(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, unavailable("1"), inPlace, graceSeconds(30))
+	names := f.Names()
+	f.Edit(image("b"))
+	f.Pass()
+	f.Edit(image("a"), func(s *v1beta1.CloneSet) {
+		s.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = v1beta1.ReCreateCloneSetPodUpdatePolicyType
+	})
+	f.Live(time.Hour)
+	require.Equal(t, names, f.Names())
+	require.Equal(t, 1, f.Available())
+	require.Equal(t, "1a", f.Images())
+}

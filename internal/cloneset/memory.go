@@ -15,13 +15,16 @@ type memory struct {
 }
 
 type remembered struct {
-	// limit is how many Pods were missing at the last sync because creation is throttled.
+	// limit is what creation was throttled to at the last sync.
 	limit int
 	// named are Pods of the set that podsToDelete named when they still were there.
 	named sets.Set[string]
 	// unused are the ids of claims whose Pods were refused, at that generation of the set.
 	unused     sets.Set[string]
 	generation int64
+	// replicas are those of the last sync, in by how many they were lowered since there was no surplus; nil: not known.
+	replicas *int
+	in       int
 }
 
 func (m *memory) of(uid types.UID) *remembered {
@@ -30,7 +33,7 @@ func (m *memory) of(uid types.UID) *remembered {
 	}
 	r := m.sets[uid]
 	if r == nil {
-		r = &remembered{named: sets.Set[string]{}, unused: sets.Set[string]{}}
+		r = &remembered{limit: unlimited, named: sets.Set[string]{}, unused: sets.Set[string]{}}
 		m.sets[uid] = r
 	}
 	return r
@@ -38,7 +41,7 @@ func (m *memory) of(uid types.UID) *remembered {
 
 // tidy drops what says nothing.
 func (m *memory) tidy(uid types.UID) {
-	if r := m.sets[uid]; r != nil && r.limit == 0 && len(r.named) == 0 && len(r.unused) == 0 {
+	if r := m.sets[uid]; r != nil && r.limit == unlimited && len(r.named) == 0 && len(r.unused) == 0 && r.replicas == nil {
 		delete(m.sets, uid)
 	}
 }
@@ -61,15 +64,40 @@ func (m *memory) wasNamed(uid types.UID, name string) bool {
 	return was
 }
 
-// changedLimit notes how many Pods throttling holds back and says whether that is news.
-func (m *memory) changedLimit(uid types.UID, cut int) bool {
+// changedLimit notes what creation is throttled to and says whether that is news.
+func (m *memory) changedLimit(uid types.UID, limit int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.tidy(uid)
 	r := m.of(uid)
-	changed := r.limit != cut
-	r.limit = cut
+	changed := r.limit != limit
+	r.limit = limit
 	return changed
+}
+
+// scaledIn notes how many replicas there are to be, and returns how many of the Pods above that are left of a larger number.
+func (m *memory) scaledIn(uid types.UID, replicas, pods int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(uid)
+	if r.replicas != nil {
+		r.in = max(0, r.in+*r.replicas-replicas)
+	}
+	if pods <= replicas {
+		r.in = 0
+	}
+	r.replicas = &replicas
+	return r.in
+}
+
+// forgetReplicas begins that count anew.
+func (m *memory) forgetReplicas(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.sets[uid]; r != nil {
+		r.replicas, r.in = nil, 0
+	}
+	m.tidy(uid)
 }
 
 // keepUnused notes that the claims of an id have no Pod, because it was refused.

@@ -16,7 +16,7 @@ import (
 //  3. Cancel: deletions that are not wanted any more.
 //  4. Create, within scaleStrategy.maxUnavailable. If anything is created the plan ends.
 //  5. Delete: Pods whose hook has let them go, else Pods whose deletion was asked for, else surplus ones. Available Pods
-//     consume maxUnavailable. If anything is deleted the plan ends.
+//     consume maxUnavailable. If anything is deleted the plan ends. A Pod that could not be deleted gives way to others.
 //  6. Update, if Refresh has moved no Pod. Available Pods consume maxUnavailable.
 //
 // Updates are thus always decided on Pods that were seen, never beside a creation or deletion that was not.
@@ -28,10 +28,10 @@ type Plan struct {
 
 	// Create is how many Pods are made.
 	Create creations
-	// Limited is by how many Pods scaleStrategy.maxUnavailable cut the creation.
-	Limited int
-	// CreatePostponed, UpdatePostponed: something of the kind is left out because it failed not long ago.
-	CreatePostponed, UpdatePostponed bool
+	// Limited is by how many Pods scaleStrategy.maxUnavailable, which is Limit, cut the creation.
+	Limited, Limit int
+	// CreatePostponed, DeletePostponed, UpdatePostponed: something of the kind is left out because it failed not long ago.
+	CreatePostponed, DeletePostponed, UpdatePostponed bool
 
 	Delete []Deletion
 	Update []Update

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 )
@@ -189,18 +190,17 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 	c := count(members, (*member).countsAsUpdated)
 	x := scale(n, c, scaleRules{
 		excludeLeaving: s.Set.Spec.ScaleStrategy.ExcludePreparingDelete, rollback: s.mayRollBack(),
-		// A surge that is no wider than what may be unavailable anyway would create Pods for nothing.
-		noUpdateSurge: n.maxUnavailable >= n.maxSurge && s.areInPlace(candidates, changes),
+		noUpdateSurge: s.needNoSurge(n, candidates, changes),
 	})
 
 	plan.Create = x.creations()
-	plan.Limited = x.up - x.upLimit
+	plan.Limited, plan.Limit = x.up-x.upLimit, n.scaleUnavailable
 	if s.CreateAfter > 0 && x.upLimit > 0 {
 		plan.Create, plan.CreatePostponed = creations{}, true
 		plan.look(s.CreateAfter)
 	}
 
-	released := filter(members, func(m *member) bool {
+	released := s.mayLeave(plan, members, func(m *member) bool {
 		return m.leaving && !lifecycle.Hooked(lifecycle.PreDelete(s.Set.Spec.Lifecycle), m.Pod)
 	})
 	if len(released) > 0 {
@@ -208,7 +208,7 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		return
 	}
 	limit := x.deleteReadyLimit
-	specified := filter(members, func(m *member) bool { return m.specified && !m.leaving })
+	specified := s.mayLeave(plan, members, func(m *member) bool { return m.specified && !m.leaving })
 	if chosen := affordable(s.byRank(specified, now), &limit); len(chosen) > 0 {
 		plan.Delete = s.deletions(chosen, now)
 		return
@@ -221,8 +221,23 @@ func (s *Snapshot) planScale(plan *Plan, n numbers, members, candidates []*membe
 		return
 	}
 	// A Pod that is to go and cannot yet holds up no others: they may be what it waits for.
-	staying := filter(members, func(m *member) bool { return !m.leaving && !m.specified })
+	staying := s.mayLeave(plan, members, func(m *member) bool { return !m.leaving && !m.specified })
 	plan.Delete = s.deletions(affordable(s.surplus(staying, x, n, now), &limit), now)
+}
+
+// mayLeave are those of the members that are to leave or to be kept after all, without those that refused not long ago.
+func (s *Snapshot) mayLeave(plan *Plan, members []*member, chosen func(*member) bool) []*member {
+	return filter(members, func(m *member) bool {
+		if !chosen(m) {
+			return false
+		}
+		after := s.DeleteLater[m.UID]
+		if after > 0 {
+			plan.DeletePostponed = true
+			plan.look(after)
+		}
+		return after == 0
+	})
 }
 
 // affordable leaves out available Pods beyond the limit. Pods that are not available cost nothing.
@@ -239,7 +254,7 @@ func affordable(list []*member, limit *int) []*member {
 // surplus chooses the Pods to scale in: old ones down to the partition, then new ones, each by rank.
 func (s *Snapshot) surplus(staying []*member, x scaling, n numbers, now time.Time) []*member {
 	ranked := s.byRank(staying, now)
-	if rollingBack := min(x.down, n.configuredSurge); isPaused(&s.Set.Spec) && rollingBack > 0 {
+	if rollingBack := min(x.down-s.ScaledIn, n.configuredSurge); isPaused(&s.Set.Spec) && rollingBack > 0 {
 		return s.surplusWhilePaused(ranked, x, rollingBack)
 	}
 	return take(ranked, min(x.down, x.downOld), x.down)
@@ -293,9 +308,12 @@ func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time
 	}
 	going := filter(members, func(m *member) bool { return m.specified || m.leaving })
 	wanted := n.replicas - len(members) + len(going)
-	returnable := s.byRank(filter(members, func(m *member) bool { return m.leaving && !m.specified }), now)
+	if wanted <= 0 {
+		return
+	}
+	returnable := s.byRank(s.mayLeave(plan, members, func(m *member) bool { return m.leaving && !m.specified }), now)
 	slices.Reverse(returnable)
-	for _, m := range returnable[:max(0, min(wanted, len(returnable)))] {
+	for _, m := range returnable[:min(wanted, len(returnable))] {
 		m.leaving = false
 		plan.Cancel = append(plan.Cancel, PodPatch{Pod: m.Pod, Patches: []patch.Patch{cancelPatch(m, now)}})
 	}
@@ -314,12 +332,5 @@ func cancelPatch(m *member, now time.Time) patch.Patch {
 
 // withoutOwner is the patch that releases a Pod.
 func withoutOwner(p *corev1.Pod, s *Snapshot) *patch.Object {
-	kept := slices.Clone(p.OwnerReferences)
-	for i := range kept {
-		if kept[i].UID == s.Set.UID {
-			kept = slices.Delete(kept, i, i+1)
-			break
-		}
-	}
-	return patch.New(p).IfUnchanged(p).OwnerReferences(kept)
+	return patch.New(p).IfUnchanged(p).OwnerReferences(kube.WithoutOwner(p.OwnerReferences, s.Set.UID))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
@@ -70,13 +71,14 @@ type direction struct {
 	back bool
 }
 
-// areInPlace says whether all candidates can be updated in place.
-func (s *Snapshot) areInPlace(candidates []*member, changes *inplace.Changes) bool {
+// needNoSurge says whether Pods above replicas would be created for nothing: all candidates can be updated in place, and the
+// surge is no wider than what may be unavailable anyway, or they take nothing down.
+func (s *Snapshot) needNoSurge(n numbers, candidates []*member, changes *inplace.Changes) bool {
 	if len(candidates) == 0 || s.policy() != v1beta1.InPlaceIfPossibleCloneSetPodUpdatePolicyType {
 		return false
 	}
 	for _, m := range candidates {
-		if _, err := changes.Of(m.Pod); err != nil {
+		if _, err := changes.Of(m.Pod); err != nil || n.maxUnavailable < n.maxSurge && !s.takesNothingDown(m, changes) {
 			return false
 		}
 	}
@@ -129,7 +131,7 @@ func (s *Snapshot) candidates(members []*member, way direction) ([]*member, erro
 }
 
 // due are the candidates that may be updated now. Those whose update failed not long ago give way to others: one Pod that
-// cannot be updated holds up none.
+// cannot be updated holds up none. Nor is one updated whose deletion is planned beside: it did not come to pass then.
 func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 	wanted = max(0, min(wanted, len(candidates)))
 	for _, m := range candidates[:wanted] {
@@ -138,7 +140,9 @@ func (s *Snapshot) due(plan *Plan, candidates []*member, wanted int) []*member {
 			plan.look(after)
 		}
 	}
-	return filter(candidates, func(m *member) bool { return s.Postponed[m.UID] == 0 })
+	return filter(candidates, func(m *member) bool {
+		return s.Postponed[m.UID] == 0 && !slices.ContainsFunc(plan.Delete, func(d Deletion) bool { return d.Pod == m.Pod })
+	})
 }
 
 // unwanted are the Pods that prepare for an update in place although the partition wants fewer updated (from the end of
@@ -188,22 +192,13 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 
 // planUpdate chooses as many as are wanted, within the budget. An available Pod costs one of it; so does a Pod of the update
 // revision that is not available, so that a revision that does not work stops after that many. A Pod that cannot be updated
-// costs nothing and leaves its place to the next.
+// costs nothing and leaves its place to the next, and a change that takes nothing down costs nothing either.
 func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *inplace.Changes, now time.Time) {
 	s.planInfeasible(plan, members, way, now)
 	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
 		return
 	}
-	budget := n.maxUnavailable + len(members) - n.replicas
-	down, downUpdated := 0, 0
-	for _, m := range members {
-		if !m.available {
-			down++
-			if m.isAt(way.to) {
-				downUpdated++
-			}
-		}
-	}
+	b := budgetOf(n, members, way)
 	places := way.wanted
 	for _, m := range candidates {
 		if places <= 0 {
@@ -214,21 +209,56 @@ func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*memb
 			continue
 		}
 		places--
-		// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
-		if downUpdated >= budget && m.state != pub.LifecycleStatePreparingUpdate {
-			return
+		if !s.takesNothingDown(m, changes) && !b.spend(m) {
+			continue
 		}
-		if m.available {
-			if down >= budget {
-				continue
-			}
-			down++
-		}
-		downUpdated++
 		if u, ok := s.update(m, changes, way, now); ok {
 			plan.Update = append(plan.Update, u)
 		}
 	}
+}
+
+// budget is how many Pods may be unavailable, how many are, and how many of these are where Pods are taken.
+type budget struct{ limit, down, downUpdated int }
+
+func budgetOf(n numbers, members []*member, way direction) budget {
+	b := budget{limit: n.maxUnavailable + len(members) - n.replicas}
+	for _, m := range members {
+		if !m.available {
+			b.down++
+			if m.isAt(way.to) {
+				b.downUpdated++
+			}
+		}
+	}
+	return b
+}
+
+// spend says whether the Pod can be afforded, and counts it.
+func (b *budget) spend(m *member) bool {
+	// A Pod that was prepared has had its share of the budget, and may be what the others wait for.
+	if b.downUpdated >= b.limit && m.state != pub.LifecycleStatePreparingUpdate {
+		return false
+	}
+	if m.available {
+		if b.down >= b.limit {
+			return false
+		}
+		b.down++
+	}
+	b.downUpdated++
+	return true
+}
+
+// takesNothingDown says whether an update leaves the Pod as it works now: it is one of mere metadata, and neither a hook nor
+// what an earlier update has left comes with it.
+func (s *Snapshot) takesNothingDown(m *member, changes *inplace.Changes) bool {
+	if s.policy() == v1beta1.ReCreateCloneSetPodUpdatePolicyType || m.state != "" && m.state != pub.LifecycleStateNormal {
+		return false
+	}
+	change, err := changes.Of(m.Pod)
+	return err == nil && change.IsMetadataOnly() && inplace.IsCompleted(m.Pod) &&
+		lifecycle.Start(m.Pod, m.state, s.Set.Spec.Lifecycle) == lifecycle.Update
 }
 
 func (s *Snapshot) policy() v1beta1.CloneSetPodUpdatePolicyType {
@@ -289,7 +319,8 @@ func (s *Snapshot) impossible(m *member, changes *inplace.Changes) error {
 // update decides how one chosen Pod is updated; false if it waits for somebody else.
 func (s *Snapshot) update(m *member, changes *inplace.Changes, way direction, now time.Time) (Update, bool) {
 	policy, r := s.policy(), s.Set.Spec.UpdateStrategy.RollingUpdate
-	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType {
+	// A Pod that runs what is wanted is not replaced because it was to run something else.
+	if policy == v1beta1.ReCreateCloneSetPodUpdatePolicyType && !changes.IsWithdrawn(m.Pod) {
 		return s.recreate(m, way, now), true
 	}
 	chooser := inplace.Chooser{Changes: changes, Target: target(way.to.Name), Lifecycle: s.Set.Spec.Lifecycle, Now: now}

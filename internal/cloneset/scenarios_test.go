@@ -533,3 +533,31 @@ func TestScenario106AVanishedPodBlocksNothing(t *testing.T) {
 	f.Rest()
 	require.Len(t, f.Active(), 3)
 }
+
+func TestThrottlingIsToldWhenItBeginsAndWhenItsLimitChanges(t *testing.T) {
+	f := newFixture(t)
+	told := func() int {
+		n := 0
+		for _, e := range f.Events {
+			if strings.Contains(e, EventScaleUpLimited) {
+				n++
+			}
+		}
+		f.Events = nil
+		return n
+	}
+	f.create(20, scaleUnavailable("1"))
+	f.Live(time.Hour)
+	require.Equal(t, 20, f.Available())
+	require.Equal(t, 1, told())
+	f.Edit(replicas(25))
+	f.Live(time.Hour)
+	require.Equal(t, 1, told(), "it begins again")
+	f.Edit(replicas(30), scaleUnavailable("0"))
+	f.Live(time.Hour)
+	require.Equal(t, 1, told())
+	f.Edit(scaleUnavailable("2"))
+	f.Live(time.Hour)
+	require.Equal(t, 1, told(), "the limit is another one")
+	require.Equal(t, 30, f.Available())
+}

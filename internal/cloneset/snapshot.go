@@ -43,10 +43,15 @@ type Snapshot struct {
 	UnusedIDs sets.Set[string]
 	// CreateAfter is how long no Pod is to be created, because that failed; 0: now.
 	CreateAfter time.Duration
+	// ScaledIn is how many Pods of a paused set are left of a larger number of replicas, as far as the process has seen it.
+	ScaledIn int
 	// AdoptAfter is how long some Pod that could not be adopted is left alone; 0: there is none.
 	AdoptAfter time.Duration
 	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
 	Postponed map[types.UID]time.Duration
+	// DeleteLater are Pods that could not be deleted to scale in, or not be kept after all, and how long that is not to be
+	// tried again.
+	DeleteLater map[types.UID]time.Duration
 	history.History
 	// NodeLabels are needed where the template spreads its Pods; nil if they are not or cannot be read.
 	NodeLabels map[string]map[string]string

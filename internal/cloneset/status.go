@@ -236,7 +236,7 @@ func hasProgress(status, old *v1beta1.CloneSetStatus, replicas int32) bool {
 // summarise sets the conditions that generic tools read.
 func (c *conditions) summarise(spec *v1beta1.CloneSetSpec, status *v1beta1.CloneSetStatus, impossible bool) {
 	replicas := ptr.Deref(spec.Replicas, 1)
-	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := !impossible && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= status.ExpectedUpdatedReplicas)
 	stalled, reason, message := false, ReasonNotStalled, ""
 	switch p := c.get(v1beta1.CloneSetConditionTypeProgressing); {
@@ -245,7 +245,8 @@ func (c *conditions) summarise(spec *v1beta1.CloneSetSpec, status *v1beta1.Clone
 		if f := c.get(v1beta1.CloneSetConditionFailedUpdate); f != nil {
 			message = f.Message
 		}
-	case p != nil && p.Reason == ReasonDeadlineExceeded:
+	case !ready && p != nil && p.Reason == ReasonDeadlineExceeded:
+		// One that waits for its Pods to be deleted, or that has none, has come as far as it is to.
 		stalled, reason, message = true, ReasonDeadlineExceeded, p.Message
 	}
 	c.set(v1beta1.CloneSetConditionStalled, workload.Truth(stalled), reason, message)

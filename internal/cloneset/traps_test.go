@@ -531,3 +531,25 @@ func TestOneEventSaysThatPreDownloadHasNoEffect(t *testing.T) {
 	h.start(1)
 	require.NotContains(t, fmt.Sprint(h.Events), EventPreDownloadIgnored)
 }
+
+// Somebody may take the set's control of a Pod away and leave the reference.
+func TestAPodHasOneReferenceToItsSet(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate)
+	name := f.Names()[0]
+	f.EditPod(name, func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil })
+	f.Live(time.Minute)
+	require.Equal(t, []metav1.OwnerReference{ownerReference(f.Set())}, f.Pod(name).OwnerReferences)
+	require.Len(t, f.Active(), 2)
+
+	// One that has two is released from both.
+	f.EditPod(name, func(p *corev1.Pod) {
+		again := ownerReference(f.Set())
+		again.Controller = nil
+		p.OwnerReferences = append(p.OwnerReferences, again)
+		p.Labels = map[string]string{pub.CloneSetInstanceIDKey: p.Labels[pub.CloneSetInstanceIDKey]}
+	})
+	f.Live(time.Minute)
+	require.Empty(t, f.Pod(name).OwnerReferences)
+	require.Len(t, f.Active(), 2)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -341,4 +344,27 @@ func TestGateIsClosedWhileAWriteIsInDoubt(t *testing.T) {
 	require.False(t, g.Open("set"), "what was written is awaited")
 	require.NoError(t, store.Add(storedPod("a", "1", "10")))
 	require.True(t, g.Open("set"))
+}
+
+func TestWhatIsDeniedWithTheCodeOfSomethingMissingDoesNotPass(t *testing.T) {
+	pods, namespaces := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "namespaces"}
+	named := names(&metav1.ObjectMeta{Name: "web"})
+	for name, c := range map[string]struct {
+		err     error
+		passing bool
+	}{
+		"the object is gone":    {apierrors.NewNotFound(pods, "web"), true},
+		"the namespace is gone": {apierrors.NewNotFound(namespaces, "d"), true},
+		"a webhook says no":     {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotFound, Message: "no"}}, false},
+		"it misses another one": {apierrors.NewNotFound(schema.GroupResource{Resource: "images"}, "x"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := fmt.Errorf("patching: %w", unlessDenied(c.err, named))
+			require.Equal(t, c.passing, IsPassing(err))
+			require.Equal(t, !c.passing, IsRefused(err))
+			require.False(t, isUnanswered(err))
+			require.ErrorContains(t, err, c.err.Error())
+		})
+	}
+	require.NoError(t, unlessDenied(nil, named))
 }

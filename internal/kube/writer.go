@@ -59,7 +59,7 @@ func (w *Writer) TryPod(ctx context.Context, p *corev1.Pod, change patch.Patch) 
 	_, err := w.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, change.Type, change.Body,
 		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, change.Subresources()...)
 	if err != nil {
-		return fmt.Errorf("patching Pod %s: %w", cache.MetaObjectToName(p), err)
+		return fmt.Errorf("patching Pod %s: %w", cache.MetaObjectToName(p), unlessDenied(err, names(p)))
 	}
 	return nil
 }
@@ -108,7 +108,8 @@ func create[T metav1.Object](ctx context.Context, w *Writer, store Store, owner 
 		if isUnanswered(err) {
 			putInDoubt(w.Gate, store, owner, client, object, kind, nil)
 		}
-		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), err)
+		none := func(*metav1.StatusDetails) bool { return false }
+		return created, fmt.Errorf("creating %s %s: %w", kind, cache.MetaObjectToName(object), unlessDenied(err, none))
 	}
 	w.Gate.Wrote(owner, store, created.GetResourceVersion())
 	w.wrote(kind, "create")
@@ -143,7 +144,7 @@ func isUnanswered(err error) bool {
 		return false
 	}
 	var status apierrors.APIStatus
-	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+	return !errors.As(err, new(denied)) && (!errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError)
 }
 
 // IsRefused says whether a request was certainly not carried out, and would not be if it were sent again as it is.
@@ -152,14 +153,19 @@ func IsRefused(err error) bool {
 		return false
 	}
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError && !apierrors.IsConflict(err) &&
-		!apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err)
+	return errors.As(err, new(denied)) || errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError &&
+		!apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err)
 }
 
 // IsNoRehearsal says whether the API server cannot tell in advance whether it would carry a request out, because an
 // admission webhook cannot be asked without effects.
 func IsNoRehearsal(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
+}
+
+// names says whether an answer is about the object itself.
+func names(object metav1.Object) func(*metav1.StatusDetails) bool {
+	return func(d *metav1.StatusDetails) bool { return d.Name == object.GetName() }
 }
 
 // lookBack bounds the question whether an unanswered request was carried out.
@@ -189,7 +195,7 @@ func ownerOf(object metav1.Object) metav1.Object {
 func send[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, change patch.Patch, kind string) (T, error) {
 	patched, err := sendPatch(ctx, w, store, owner, client, object, change, kind)
 	if err != nil {
-		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), err)
+		return patched, fmt.Errorf("patching %s %s: %w", kind, cache.MetaObjectToName(object), unlessDenied(err, names(object)))
 	}
 	w.wrote(kind, "patch")
 	logr.FromContextOrDiscard(ctx).V(2).Info("patched", "kind", kind, "name", object.GetName(), "subresource", change.Subresource)
@@ -210,7 +216,7 @@ func sendPatch[T metav1.Object](ctx context.Context, w *Writer, store Store, own
 
 func remove[T metav1.Object](ctx context.Context, w *Writer, store Store, owner types.UID, client writable[T], object T, kind string) error {
 	uid := object.GetUID()
-	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := unlessDenied(client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}), names(object))
 	deleted := func() { w.Gate.Deleted(owner, store, cache.MetaObjectToName(object).String(), uid) }
 	// A conflict mostly means that the name has another holder; the caches will tell. To wait for a deletion that did not
 	// take place would be to wait for ever.

@@ -3,7 +3,6 @@ package statefulset
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -106,7 +105,7 @@ func (a *applying) adoptAll(ctx context.Context) error {
 	}
 	return kube.ForEach(len(a.plan.Adopt), a.parallel, func(i int) error {
 		p := a.plan.Adopt[i]
-		owners := append(slices.Clone(p.OwnerReferences), ownerReference(a.s.Set))
+		owners := kube.WithOwner(p.OwnerReferences, ownerReference(a.s.Set))
 		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, patch.New(p).IfUnchanged(p).OwnerReferences(owners).Build())
 		if err != nil {
 			a.putOff(string(p.UID), err)

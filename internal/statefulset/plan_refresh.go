@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 )
@@ -178,12 +179,6 @@ func (s *Snapshot) deletion(m *member, now time.Time, extra func(*patch.Object))
 
 // withoutOwner is the patch that releases a Pod.
 func withoutOwner(p *corev1.Pod, s *Snapshot) patch.Patch {
-	kept := slices.Clone(p.OwnerReferences)
-	for i := range kept {
-		if kept[i].UID == s.Set.UID {
-			kept = slices.Delete(kept, i, i+1)
-			break
-		}
-	}
+	kept := kube.WithoutOwner(p.OwnerReferences, s.Set.UID)
 	return patch.New(p).IfUnchanged(p).OwnerReferences(kept).Build()
 }
