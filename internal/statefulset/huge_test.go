@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -88,32 +90,9 @@ func TestMissingPodsCountAlsoWhereASyncDoesNotGetToThem(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	weights := &pub.UpdatePriorityStrategy{OrderPriority: []pub.UpdatePriorityOrderTerm{{OrderedKey: "w"}}}
-	for range 60 {
+	for range 250 {
 		f := newFixture(t)
-		n := 4 + random.IntN(8)
-		f.start(int32(n), parallel, reserve(3), follow, claimTemplate("www", "1Gi"))
-		f.class(ptr.To(true))
-		edits := []edit{image("b"), partition(int32(random.IntN(n))), unavailable(fmt.Sprint(1 + random.IntN(n)))}
-		for _, e := range []edit{unordered(weights), inPlace, preUpdate, scaleUnavailable(fmt.Sprint(1 + random.IntN(n))), claimTemplate("www", "2Gi")} {
-			if random.IntN(2) == 0 {
-				edits = append(edits, e)
-			}
-		}
-		f.Edit(edits...)
-		for range random.IntN(4) {
-			f.Pass()
-		}
-		for _, p := range f.Active() {
-			switch _, ordinal, _ := parentAndOrdinal(p.Name); random.IntN(4) {
-			case 0:
-				f.Remove(modelcluster.Pods, namespace+"/"+p.Name)
-			case 1:
-				f.unready(int(ordinal))
-			case 2:
-				f.label(int(ordinal), "w", fmt.Sprint(random.IntN(3)))
-			}
-		}
+		f.inTheMiddle(random)
 		f.controller.createAtOnce = 1000
 		whole, err := f.gathered().Plan(f.Clock.Now())
 		require.NoError(t, err)
@@ -127,6 +106,78 @@ func TestMissingPodsCountAlsoWhereASyncDoesNotGetToThem(t *testing.T) {
 			require.Equal(t, whole.Create[i].Revision.Name, c.Revision.Name)
 		}
 	}
+}
+
+// inTheMiddle is somewhere in an update, of which Pods are missing.
+func (f *fixture) inTheMiddle(random *rand.Rand) {
+	weights := &pub.UpdatePriorityStrategy{OrderPriority: []pub.UpdatePriorityOrderTerm{{OrderedKey: "w"}}}
+	n := 4 + random.IntN(8)
+	some := func() string { return fmt.Sprint(1 + random.IntN(n)) }
+	var edits []edit
+	for _, e := range []edit{unordered(weights), inPlace, preUpdate, scaleUnavailable(some())} {
+		if random.IntN(2) == 0 {
+			edits = append(edits, e)
+		}
+	}
+	f.class(ptr.To(true))
+	f.start(int32(n), append(edits, parallel, reserve(3), follow, claimTemplate("www", "1Gi"), unavailable(fmt.Sprint(n)))...)
+	f.Edit(image("b"), partition(int32(random.IntN(n))), unavailable(some()))
+	for range random.IntN(3) {
+		f.Pass()
+	}
+	f.Edit(partition(int32(random.IntN(n))))
+	if random.IntN(2) == 0 {
+		f.Edit(unavailable(fmt.Sprint(n)))
+	}
+	if random.IntN(2) == 0 {
+		f.Edit(claimTemplate("www", "2Gi"))
+	}
+	for _, p := range f.Active() {
+		switch _, ordinal, _ := parentAndOrdinal(p.Name); random.IntN(6) {
+		case 0, 1:
+			f.Remove(modelcluster.Pods, namespace+"/"+p.Name)
+		case 2:
+			f.unready(int(ordinal))
+		case 3:
+			f.label(int(ordinal), "w", fmt.Sprint(random.IntN(3)))
+		}
+	}
+}
+
+// Which Pods have a place in an unordered update depends on those that are missing, too.
+func TestPlacesOfMissingPodsInAnUnorderedUpdate(t *testing.T) {
+	first := func(key string) edit {
+		return unordered(&pub.UpdatePriorityStrategy{WeightPriority: []pub.UpdatePriorityWeightTerm{
+			{Weight: 50, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{key: "1"}}},
+		}})
+	}
+	t.Run("one that is held back comes last", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(4, parallel, preUpdate, unavailable("4"), unordered(nil))
+		f.Edit(image("b"))
+		f.Rest()
+		require.Len(t, f.lifecycle(), 4)
+		f.Remove(modelcluster.Pods, namespace+"/"+name(3))
+		f.Edit(partition(2))
+		f.sync()
+		require.Equal(t, pub.LifecycleStatePreparingUpdate, f.stateOf(2))
+		require.Equal(t, pub.LifecycleStatePreparingUpdate, f.stateOf(1))
+		require.Equal(t, pub.LifecycleStateNormal, f.stateOf(0))
+	})
+	t.Run("one that is made new takes the place of a lower one", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(3, parallel, preUpdate, unavailable("3"), partition(2), first("w"))
+		f.label(0, "w", "1")
+		f.Edit(image("b"))
+		f.Rest()
+		require.Equal(t, pub.LifecycleStatePreparingUpdate, f.stateOf(0))
+		f.EditPod(name(1), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/stuck"} })
+		f.DeletePod(name(1))
+		f.Remove(modelcluster.Pods, namespace+"/"+name(2))
+		f.Edit(partition(1))
+		f.sync()
+		require.Equal(t, pub.LifecycleStateNormal, f.stateOf(0))
+	})
 }
 
 func TestPodsThatCannotBeCreatedDoNotUseUpWhatASyncMayLookAt(t *testing.T) {
@@ -166,9 +217,22 @@ func TestFailuresOfPodsThatASyncDoesNotGetToAreRemembered(t *testing.T) {
 	require.Equal(t, "0 1 2 3 4", f.ordinals())
 }
 
+func TestNamesThatOthersHoldDoNotUseUpWhatASyncMayLookAt(t *testing.T) {
+	f := newFixture(t)
+	f.controller.createAtOnce = 1
+	f.start(4, parallel)
+	for i := range 4 {
+		f.EditPod(name(i), func(p *corev1.Pod) { p.Labels["app"] = "theirs" })
+	}
+	f.Edit(replicas(5))
+	f.Rest()
+	require.Equal(t, "4", f.ordinals())
+}
+
 func TestTheRestOfManyPodsIsCreatedWithoutAnEvent(t *testing.T) {
 	f := newFixture(t)
-	f.create(defaultAtOnce+1, parallel)
+	f.start(0, parallel)
+	f.Edit(replicas(defaultAtOnce + 1))
 	f.ShowAll()
 	after, err := f.Sync()
 	require.NoError(t, err)
