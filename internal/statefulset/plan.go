@@ -44,6 +44,8 @@ type Plan struct {
 	Problem *workload.Problem
 	// UpdateReached: nothing came before the updates, so that there is no problem if none is told.
 	UpdateReached bool
+	// Unfinished: some Pod, or a claim of one, is not as the strategy wants it.
+	Unfinished bool
 
 	// RequeueAfter is when to look again; 0 if only an event can change anything.
 	RequeueAfter time.Duration
@@ -153,6 +155,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	plan.Release, plan.Adopt = s.Strangers, s.Returning
 	plan.look(s.AdoptAfter)
 	if len(plan.Adopt) > 0 {
+		plan.Unfinished = true
 		return plan, nil
 	}
 	p := &planner{
@@ -164,6 +167,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if err := p.chooseCandidates(); err != nil {
 		return nil, err
 	}
+	plan.Unfinished = p.isUnfinished()
 	p.refresh()
 	p.own()
 	scale := p.scaleParallel

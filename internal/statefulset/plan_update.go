@@ -59,6 +59,13 @@ func (p *planner) chooseCandidates() error {
 	return nil
 }
 
+// isUnfinished says whether a Pod that is to be updated is still to be taken further. While paused none is.
+func (p *planner) isUnfinished() bool {
+	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
+		return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isCompleted)
+	})
+}
+
 // byPriority chooses those first that are at the update revision or on the way there, highest ordinal first, and missing ones
 // that are made from it have their places among them. Then come the others by priority, and what is held back last.
 func (p *planner) byPriority(wanted int) error {

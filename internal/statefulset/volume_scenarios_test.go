@@ -406,3 +406,61 @@ func TestAClaimThatIsAboutToGoIsNotCounted(t *testing.T) {
 	f.Rest()
 	require.Equal(t, "1/1", f.claimStatus())
 }
+
+// Whoever waits for Ready wants to use what was asked for: volumes and their sizes are part of it, as far as the strategy
+// lets them be.
+func TestASetIsReadyWhenItsVolumesAre(t *testing.T) {
+	ready := func(f *fixture) bool {
+		return f.conditionOf(v1beta1.StatefulSetConditionReady).Status == corev1.ConditionTrue
+	}
+	onTheWay := func(f *fixture) bool {
+		return f.conditionOf(v1beta1.StatefulSetConditionReconciling).Status == corev1.ConditionTrue
+	}
+	t.Run("a claim template was added", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(3, partition(1))
+		f.Edit(claimTemplate("logs", "1Gi"))
+		f.sync()
+		require.False(t, ready(f))
+		require.True(t, onTheWay(f))
+		f.Rest()
+		require.Empty(t, f.Pod(name(0)).Spec.Volumes, "the partition holds it back")
+		require.True(t, ready(f))
+		f.Edit(paused(true), partition(0))
+		f.Rest()
+		require.True(t, ready(f), "while paused nothing is to be replaced")
+		f.Edit(onDelete)
+		f.Rest()
+		require.True(t, ready(f))
+	})
+	t.Run("claims grow", func(t *testing.T) {
+		f := newFixture(t)
+		f.startFollowing(3, partition(1))
+		f.Expansion = modelcluster.ExpandNever
+		f.Edit(claimTemplate("www", "20Gi"))
+		f.Rest()
+		require.Equal(t, "1/0", f.claimStatus())
+		require.False(t, ready(f))
+		require.True(t, onTheWay(f))
+		f.Expansion = modelcluster.ExpandAtOnce
+		f.Rest()
+		require.Equal(t, "2/2", f.claimStatus(), "the partition holds one back")
+		require.True(t, ready(f))
+	})
+	t.Run("claims do not follow their template", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate("www", "1Gi"))
+		f.Edit(claimTemplate("www", "20Gi"))
+		f.Rest()
+		require.True(t, ready(f))
+	})
+	t.Run("a Pod comes back to its set", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2)
+		f.EditPod(name(1), func(p *corev1.Pod) { p.OwnerReferences = nil })
+		f.sync()
+		require.False(t, ready(f))
+		f.Rest()
+		require.True(t, ready(f))
+	})
+}
