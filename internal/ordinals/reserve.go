@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -65,19 +66,58 @@ func Count(ranges []Range) int64 {
 	return n
 }
 
+// List are ordinals in ascending order, as ranges that neither overlap nor touch.
+type List []Range
+
 // Smallest are the n smallest ordinals from start on that are in none of the ranges; fewer if there are not as many.
-func Smallest(n int, start int32, reserved []Range) []int32 {
-	out := make([]int32, 0, n)
-	merged := Merge(reserved)
-	for next := int64(start); len(out) < n && next <= math.MaxInt32; next++ {
-		for len(merged) > 0 && int64(merged[0].Last) < next {
-			merged = merged[1:]
+func Smallest(n int, start int32, reserved []Range) List {
+	var out List
+	left, next := int64(n), int64(start)
+	take := func(before int64) {
+		if count := min(left, before-next); count > 0 {
+			out, left = append(out, Range{int32(next), int32(next + count - 1)}), left-count
 		}
-		if len(merged) > 0 && int64(merged[0].First) <= next {
-			next = int64(merged[0].Last)
-			continue
-		}
-		out = append(out, int32(next))
 	}
+	for _, r := range Merge(reserved) {
+		take(int64(r.First))
+		next = max(next, int64(r.Last)+1)
+	}
+	take(math.MaxInt32 + 1)
 	return out
+}
+
+// Len is how many they are.
+func (l List) Len() int {
+	n := 0
+	for _, r := range l {
+		n += r.len()
+	}
+	return n
+}
+
+func (r Range) len() int { return int(int64(r.Last) - int64(r.First) + 1) }
+
+// Rank is how many of them are smaller than the ordinal; false if it is not one of them.
+func (l List) Rank(ordinal int32) (int, bool) {
+	n := 0
+	for _, r := range l {
+		if ordinal <= r.Last {
+			return n + int(ordinal) - int(r.First), ordinal >= r.First
+		}
+		n += r.len()
+	}
+	return n, false
+}
+
+// All yields one after the other.
+func (l List) All() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, r := range l {
+			for o := int64(r.First); o <= int64(r.Last); o++ {
+				if !yield(int32(o)) {
+					return
+				}
+			}
+		}
+	}
 }

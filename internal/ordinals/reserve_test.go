@@ -3,6 +3,7 @@ package ordinals
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,28 @@ func TestWantedOrdinals(t *testing.T) {
 		{2, 0, []Range{{0, math.MaxInt32 - 1}}, []int32{math.MaxInt32}},
 		{0, 0, nil, []int32{}},
 	} {
-		require.Equal(t, c.wanted, Smallest(c.n, c.start, c.reserved), "%+v", c)
+		list := Smallest(c.n, c.start, c.reserved)
+		require.Equal(t, c.wanted, slices.AppendSeq([]int32{}, list.All()), "%+v", c)
+		require.Equal(t, len(c.wanted), list.Len())
+		for rank, ordinal := range c.wanted {
+			got, is := list.Rank(ordinal)
+			require.True(t, is)
+			require.Equal(t, rank, got)
+		}
+		for _, r := range c.reserved {
+			_, is := list.Rank(r.Last)
+			require.False(t, is, "%d is reserved", r.Last)
+		}
+		_, is := list.Rank(c.start - 1)
+		require.False(t, is)
 	}
+}
+
+func TestMoreOrdinalsThanMemoryHolds(t *testing.T) {
+	list := Smallest(math.MaxInt32, 0, nil)
+	require.Equal(t, math.MaxInt32, list.Len())
+	rank, is := list.Rank(math.MaxInt32 - 1)
+	require.True(t, is)
+	require.Equal(t, math.MaxInt32-1, rank)
+	require.Equal(t, math.MaxInt32-4, Smallest(math.MaxInt32, 5, nil).Len(), "there are no more")
 }

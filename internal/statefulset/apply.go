@@ -38,7 +38,7 @@ type applying struct {
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, now time.Time) (Outcome, error) {
 	a := &applying{
 		Controller: c, s: s, plan: plan, now: now, held: sets.Set[types.UID]{},
-		outcome: Outcome{UpdateReached: plan.UpdateReached, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
+		outcome: Outcome{UpdateReached: plan.UpdateReached, Unfinished: plan.Unfinished, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
 	}
 	a.note(a.release(ctx))
 	if len(plan.Adopt) > 0 {
@@ -122,9 +122,6 @@ func (a *applying) deleteAll(ctx context.Context) {
 
 // delete deletes a Pod, or makes it wait for its hook.
 func (a *applying) delete(ctx context.Context, d Deletion) error {
-	if a.held.Has(d.Pod.UID) {
-		return nil
-	}
 	err := a.send(ctx, d.Pod, d.Prepare)
 	if err == nil && len(d.Prepare) == 0 {
 		if err = a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err == nil {

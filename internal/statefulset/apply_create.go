@@ -15,9 +15,9 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
-// createAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
+// defaultAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
 // before their containers have started, and not after all the others have been created.
-const createAtOnce = 64
+const defaultAtOnce = 64
 
 // createAll makes claims and Pods that are missing, and returns whether all went well.
 func (a *applying) createAll(ctx context.Context) bool {
@@ -25,8 +25,8 @@ func (a *applying) createAll(ctx context.Context) bool {
 	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, err)
 	a.outcome.CreateRan = !a.plan.CreatePostponed
 	list := a.plan.Create
-	if len(list) > createAtOnce {
-		list, a.outcome.Again = list[:createAtOnce], true
+	if len(list) > a.createAtOnce {
+		list, a.outcome.Again = list[:a.createAtOnce], true
 	}
 	createErr := a.createList(ctx, list, a.templates(list))
 	a.fail(&a.outcome.CreateFailure, ReasonFailedCreate, createErr)
@@ -73,7 +73,7 @@ func (a *applying) tryCreate(ctx context.Context, c Creation, from source) error
 	if !kube.IsPassing(err) {
 		a.warn(EventFailedCreate, "%v", err)
 	}
-	a.again(a.putOff(c.part(a.s.Set), err))
+	a.again(a.putOff(c.Part, err))
 	return err
 }
 

@@ -67,6 +67,11 @@ func ownersOf(set *v1beta1.StatefulSet, claim *corev1.PersistentVolumeClaim, p *
 	return out
 }
 
+// isInTheWay says whether something keeps the Pod of an ordinal from being created that goes by itself.
+func (s *Snapshot) isInTheWay(ordinal int32) bool {
+	return s.Taken.Has(podName(s.Set, ordinal)) || s.hasStaleClaim(ordinal)
+}
+
 // claimsOf are the claims of an ordinal that exist, in the order of the templates.
 func (s *Snapshot) claimsOf(ordinal int32) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim

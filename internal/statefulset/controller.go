@@ -34,6 +34,8 @@ type Controller struct {
 	syncer  *workload.Syncer[*v1beta1.StatefulSet]
 	// parallel bounds the requests of one sync that are under way at a time.
 	parallel int
+	// createAtOnce bounds the Pods that one sync creates, and how many missing ones it looks at.
+	createAtOnce int
 
 	informers
 
@@ -52,7 +54,7 @@ func New(env *app.Env) (app.Runnable, error) { return newController(env) }
 
 func newController(env *app.Env) (*Controller, error) {
 	c := &Controller{
-		env: env, gate: kube.NewGate(), metrics: workload.NewMetrics(env.Metrics, metricsSubsystem), parallel: defaultParallel,
+		env: env, gate: kube.NewGate(), metrics: workload.NewMetrics(env.Metrics, metricsSubsystem), parallel: defaultParallel, createAtOnce: defaultAtOnce,
 		backoff: kube.Backoff{First: workload.FirstRetry, Longest: workload.LongestRetry},
 	}
 	c.loop = kube.NewLoop("statefulset", env.Clock, c.sync)

@@ -164,3 +164,14 @@ func TestFailuresOfManyPodsAtOnceAreRemembered(t *testing.T) {
 	require.Error(t, err)
 	require.Positive(t, after)
 }
+
+func TestAPodThatRefusesToBeAdoptedHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel)
+	f.EditPod(name(2), func(p *corev1.Pod) { p.OwnerReferences = nil })
+	f.Refuse("patch", modelcluster.Pods, func(pod string) bool { return pod != name(2) })
+	f.Live(time.Second)
+	f.Remove(modelcluster.Pods, namespace+"/"+name(1))
+	f.Live(30 * time.Second)
+	require.NotNil(t, f.Pod(name(1)))
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +22,25 @@ import (
 
 // partCreate is the creation of any Pods as a part of the work that may fail. That of a single one is called by the Pod's name,
 // or by that of the claim that is in its way, an update by the Pod's UID.
-const partCreate = "create"
+const (
+	partCreate   = "create"
+	waitForClaim = "wait for claim "
+)
 
 func partOfPod(set *v1beta1.StatefulSet, ordinal int32) string {
 	return partCreate + " " + podName(set, ordinal)
 }
 
-func partOfClaim(name string) string { return "wait for claim " + name }
+func partOfClaim(name string) string { return waitForClaim + name }
+
+// ordinalOfPart is which Pod a part of the work is to create.
+func ordinalOfPart(part string) (int32, bool) {
+	if !strings.HasPrefix(part, partCreate+" ") && !strings.HasPrefix(part, waitForClaim) {
+		return 0, false
+	}
+	_, ordinal, ok := parentAndOrdinal(part)
+	return ordinal, ok
+}
 
 // goalOf is what failures are remembered for: whatever is changed in the spec may mend them.
 func goalOf(set *v1beta1.StatefulSet) string { return strconv.FormatInt(set.Generation, 10) }
@@ -46,7 +59,7 @@ func (c *Controller) gather(set *v1beta1.StatefulSet, selector labels.Selector, 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.gatherPlaces(s, &n); err != nil {
+	if err := c.gatherPlaces(s, &n, now); err != nil {
 		return nil, err
 	}
 	if s.resizesClaims() {
@@ -91,42 +104,63 @@ func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 	return nil
 }
 
-// gatherPlaces looks up the claims of all ordinals that matter, and who holds the names of missing Pods.
-func (c *Controller) gatherPlaces(s *Snapshot, n *numbers) error {
-	s.Taken, s.Claims = sets.Set[string]{}, map[string]*corev1.PersistentVolumeClaim{}
-	ours := sets.Set[string]{}
-	places := slices.Clone(n.wanted)
-	for _, p := range s.Pods {
-		ours.Insert(p.Name)
-		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
-			places = append(places, ordinal)
-		}
-	}
-	for _, ordinal := range places {
-		name := podName(s.Set, ordinal)
-		if !ours.Has(name) {
-			_, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + name)
-			if err != nil {
-				return fmt.Errorf("looking for Pod %s: %w", name, err)
-			}
-			if exists {
-				s.Taken.Insert(name)
-			}
-		}
-		var names []string
-		for i := range s.Set.Spec.VolumeClaimTemplates {
-			names = append(names, claimName(s.Set, s.Set.Spec.VolumeClaimTemplates[i].Name, ordinal))
-		}
-		if err := c.gatherClaims(s, names); err != nil {
-			return err
-		}
-	}
+// gatherPlaces looks up the claims of the Pods that there are, and what there is to know of those that are missing.
+func (c *Controller) gatherPlaces(s *Snapshot, n *numbers, now time.Time) error {
+	s.Taken, s.Claims, s.CreateLater = sets.Set[string]{}, map[string]*corev1.PersistentVolumeClaim{}, map[string]time.Duration{}
+	there := ordinalsOf(s.Pods)
 	for _, p := range s.Pods {
 		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
-			if err := c.gatherClaims(s, claimsIn(s.Set, p, ordinal)); err != nil {
+			if err := c.gatherClaims(s, slices.Concat(claimNames(s.Set, ordinal), claimsIn(s.Set, p, ordinal))); err != nil {
 				return err
 			}
 		}
+	}
+	// One more than can be made, so that it is seen that there are more.
+	left := c.createAtOnce + 1
+	for ordinal := range n.wanted.All() {
+		if there.Has(ordinal) {
+			continue
+		}
+		if err := c.gatherMissing(s, ordinal, now); err != nil {
+			return err
+		}
+		if !s.isInTheWay(ordinal) && s.CreateLater[s.partOf(ordinal)] == 0 {
+			left--
+		}
+		if left == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+func ordinalsOf(list []*corev1.Pod) sets.Set[int32] {
+	out := make(sets.Set[int32], len(list))
+	for _, p := range list {
+		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
+			out.Insert(ordinal)
+		}
+	}
+	return out
+}
+
+// gatherMissing looks up who holds the name of a Pod that is missing, its claims, and whether it is to be made only later.
+func (c *Controller) gatherMissing(s *Snapshot, ordinal int32, now time.Time) error {
+	name := podName(s.Set, ordinal)
+	_, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + name)
+	if err != nil {
+		return fmt.Errorf("looking for Pod %s: %w", name, err)
+	}
+	if exists {
+		s.Taken.Insert(name)
+	}
+	if err := c.gatherClaims(s, claimNames(s.Set, ordinal)); err != nil {
+		return err
+	}
+	s.Missing = append(s.Missing, ordinal)
+	part := s.partOf(ordinal)
+	if wait, failed := c.backoff.Wait(s.Set.UID, part, goalOf(s.Set), now); failed {
+		s.CreateLater[part] = wait
 	}
 	return nil
 }
@@ -148,13 +182,10 @@ func (c *Controller) gatherClaims(s *Snapshot, names []string) error {
 func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
 	uid, goal := s.Set.UID, goalOf(s.Set)
 	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
-	s.Postponed, s.CreateLater = map[types.UID]time.Duration{}, map[string]time.Duration{}
+	s.Postponed = map[types.UID]time.Duration{}
 	there := sets.New(partCreate)
-	for _, part := range missingParts(s, n) {
-		there.Insert(part)
-		if wait, failed := c.backoff.Wait(uid, part, goal, now); failed {
-			s.CreateLater[part] = wait
-		}
+	for _, ordinal := range s.Missing {
+		there.Insert(partOfPod(s.Set, ordinal), s.partOf(ordinal))
 	}
 	for _, p := range slices.Concat(s.Pods, s.Returning) {
 		there.Insert(string(p.UID))
@@ -162,7 +193,8 @@ func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
 			s.Postponed[p.UID] = wait
 		}
 	}
-	c.backoff.Keep(uid, there.Has)
+	isLater := s.beyond(n)
+	c.backoff.Keep(uid, func(part string) bool { return there.Has(part) || isLater(part) })
 	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool {
 		wait := s.Postponed[p.UID]
 		if wait > 0 && (s.AdoptAfter == 0 || wait < s.AdoptAfter) {
@@ -172,23 +204,26 @@ func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
 	})
 }
 
-// missingParts are the parts of the work by which the Pods that are missing are made.
-func missingParts(s *Snapshot, n *numbers) []string {
-	there := sets.Set[int32]{}
-	for _, p := range s.Pods {
-		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
-			there.Insert(ordinal)
-		}
+// beyond tells parts of the work that create a missing Pod that this sync does not get to.
+func (s *Snapshot) beyond(n *numbers) func(part string) bool {
+	if len(s.Missing) == 0 {
+		return func(string) bool { return false }
 	}
-	var out []string
-	for _, ordinal := range n.wanted {
-		if there.Has(ordinal) {
-			continue
+	there, last := ordinalsOf(s.Pods), s.Missing[len(s.Missing)-1]
+	return func(part string) bool {
+		ordinal, ok := ordinalOfPart(part)
+		if !ok || ordinal <= last || there.Has(ordinal) {
+			return false
 		}
-		out = append(out, partOfPod(s.Set, ordinal))
-		if claim := s.goingClaim(ordinal); claim != nil {
-			out = append(out, partOfClaim(claim.Name))
-		}
+		_, wanted := n.wanted.Rank(ordinal)
+		return wanted
 	}
-	return out
+}
+
+// partOf is what the failure to create the Pod of an ordinal is remembered by.
+func (s *Snapshot) partOf(ordinal int32) string {
+	if claim := s.goingClaim(ordinal); claim != nil {
+		return partOfClaim(claim.Name)
+	}
+	return partOfPod(s.Set, ordinal)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -222,4 +223,52 @@ func TestRevisionsOfNobodyAreAdopted(t *testing.T) {
 	for _, o := range f.Objects[modelcluster.Revisions] {
 		require.True(t, metav1.IsControlledBy(o, f.Set()), o.GetName())
 	}
+}
+
+func TestAPromotionWaitsForPodsThatAreToGo(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, parallel)
+	f.stick(3)
+	f.unready(3)
+	f.Edit(replicas(3), image("b"))
+	f.Rest()
+	require.NotEqual(t, f.Set().Status.CurrentRevision, f.Set().Status.UpdateRevision)
+}
+
+func TestPodsThatWereJustTakenDownAreNotCounted(t *testing.T) {
+	for n, policy := range map[string]edit{"by deletion": func(*v1beta1.StatefulSet) {}, "in place": inPlace} {
+		t.Run(n, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(3, policy)
+			f.Edit(image("b"))
+			f.sync()
+			require.EqualValues(t, 2, f.Set().Status.CurrentReplicas)
+		})
+	}
+}
+
+func TestPodsThatAreNotReadyAreNotCountedAsUpdatedAndReady(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel)
+	f.unready(1)
+	f.Rest()
+	require.EqualValues(t, 1, f.Set().Status.UpdatedReadyReplicas)
+}
+
+func TestAPromotionMakesRoomInTheHistory(t *testing.T) {
+	f := newFixture(t)
+	f.create(1, func(s *v1beta1.StatefulSet) { s.Spec.RevisionHistoryLimit = ptr.To(int32(0)) })
+	f.Live(time.Hour)
+	f.Edit(image("b"))
+	f.Live(time.Hour)
+	require.Len(t, f.revisions(), 1)
+}
+
+func TestLabelsOfAPodThatGoesAreLeftAsTheyAre(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel)
+	f.stick(1)
+	f.EditPod(name(1), func(p *corev1.Pod) { delete(p.Labels, appsv1.StatefulSetPodNameLabel) })
+	f.Rest()
+	require.NotContains(t, f.Pod(name(1)).Labels, appsv1.StatefulSetPodNameLabel)
 }

@@ -275,3 +275,41 @@ func TestAnUpdateGoesOnAfterADeletionThatWasTakenBack(t *testing.T) {
 	require.Equal(t, "0:b 1:b", f.state())
 	require.Empty(t, f.lifecycle())
 }
+
+// Of several Pods that are to go the one whose deletion was begun goes first, whatever becomes of the others.
+func TestADeletionThatWasBegunInOrderGoesOnBesideABrokenPod(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, preDelete)
+	f.Edit(replicas(3))
+	f.Rest()
+	require.Equal(t, held{name(4): pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	f.unready(3)
+	f.release(4)
+	f.Rest()
+	require.Equal(t, held{name(3): pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	require.Equal(t, "0 1 2 3", f.ordinals())
+}
+
+func TestADeletionByAUserIsNotTakenBack(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, preDelete)
+	f.Edit(replicas(1))
+	f.Rest()
+	f.stick(1)
+	f.Edit(replicas(2))
+	f.Rest()
+	require.Equal(t, pub.LifecycleStatePreparingDelete, f.stateOf(1))
+}
+
+// A Pod that is about to go is not what an update cannot do.
+func TestAPodThatWaitsForItsDeletionIsNoProblem(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, parallel, inPlace, inPlaceOnly, cpu("2"), preDelete)
+	f.Edit(cpu("200"))
+	f.Rest()
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)
+	f.markDelete(0)
+	f.Rest()
+	require.Equal(t, pub.LifecycleStatePreparingDelete, f.stateOf(0))
+	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)
+}

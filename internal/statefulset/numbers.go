@@ -18,8 +18,8 @@ type numbers struct {
 	// maxUnavailable is what an update tolerates, scaleUnavailable throttles creation.
 	maxUnavailable, scaleUnavailable int
 	minReadySeconds                  int32
-	// wanted are the ordinals that are to have a Pod, ascending.
-	wanted []int32
+	// wanted are the ordinals that are to have a Pod. There may be more than memory holds one by one.
+	wanted ordinals.List
 }
 
 // resolve computes the numbers of a spec that has its defaults. An error names the field that is wrong: then nothing is
@@ -38,7 +38,7 @@ func resolve(spec *v1beta1.StatefulSetSpec) (numbers, error) {
 		reserved = append(reserved, r)
 	}
 	n.wanted = ordinals.Smallest(n.replicas, startOf(spec), reserved)
-	if len(n.wanted) < n.replicas {
+	if n.wanted.Len() < n.replicas {
 		return n, fmt.Errorf("spec.reserveOrdinals: too few ordinals are left for %d replicas", n.replicas)
 	}
 	var err error

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
-	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
@@ -46,6 +45,8 @@ type Plan struct {
 	Problem *workload.Problem
 	// UpdateReached: nothing came before the updates, so that there is no problem if none is told.
 	UpdateReached bool
+	// Unfinished: some Pod, or a claim of one, is not as the strategy wants it.
+	Unfinished bool
 
 	// RequeueAfter is when to look again; 0 if only an event can change anything.
 	RequeueAfter time.Duration
@@ -87,17 +88,10 @@ type Creation struct {
 	Ordinal  int32
 	Revision *appsv1.ControllerRevision
 	Claims   []*corev1.PersistentVolumeClaim
-	// Blocked is why it cannot be made now, Claim the claim that is in the way; nil if it can.
+	// Blocked is why it cannot be made now; nil if it can.
 	Blocked error
-	Claim   *corev1.PersistentVolumeClaim
-}
-
-// part is what its failure is remembered by.
-func (c Creation) part(set *v1beta1.StatefulSet) string {
-	if c.Claim != nil {
-		return partOfClaim(c.Claim.Name)
-	}
-	return partOfPod(set, c.Ordinal)
+	// Part is what its failure is remembered by.
+	Part string
 }
 
 // Update takes one Pod to the update revision. Exactly one of InPlace, Patches and Delete is set.
@@ -122,13 +116,18 @@ func (p *Plan) look(after time.Duration) {
 // planner fills in a plan.
 type planner struct {
 	*Snapshot
-	n         numbers
-	now       time.Time
-	plan      *Plan
+	n    numbers
+	now  time.Time
+	plan *Plan
+	// slots are ascending. Some that are missing are left out: see missing.
 	slots     []*slot
 	condemned []*member
 	changes   *inplace.Changes
-	// updating: the slots that the strategy wants at the update revision, in the order of updates.
+	// filled is how many slots have a Pod.
+	filled int
+	// heldBack is how many of the missing Pods are made from the current revision in an unordered update: the lowest.
+	heldBack int
+	// updating: the slots with a Pod that the strategy wants at the update revision, in the order of updates.
 	updating []*slot
 	// throttled: a Pod is missing because scaleStrategy.maxUnavailable allows no more.
 	throttled bool
@@ -157,6 +156,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	plan.Release, plan.Adopt = s.Strangers, s.Returning
 	plan.look(s.AdoptAfter)
 	if len(plan.Adopt) > 0 {
+		plan.Unfinished = true
 		return plan, nil
 	}
 	p := &planner{
@@ -168,6 +168,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if err := p.chooseCandidates(); err != nil {
 		return nil, err
 	}
+	plan.Unfinished = p.isUnfinished()
 	p.refresh()
 	p.own()
 	scale := p.scaleParallel
@@ -194,6 +195,12 @@ func (p *planner) dropSuperseded() {
 			r.Step.Moves && slices.ContainsFunc(p.plan.Update, func(u Update) bool { return u.Pod == r.Pod })
 	})
 }
+
+// missing is how many wanted Pods there are not, those included that this sync does not get to.
+func (p *planner) missing() int { return p.n.replicas - p.filled }
+
+// unseen is how many slots this sync does not get to.
+func (p *planner) unseen() int { return p.n.replicas - len(p.slots) }
 
 // members are all Pods, those in slots first.
 func (p *planner) members() []*member {

@@ -12,18 +12,24 @@ import (
 func (p *planner) chooseRevisions() {
 	old := 0
 	for _, s := range p.slots {
+		if s.m != nil {
+			p.filled++
+		}
 		if s.m != nil && !countsAsUpdated(s.m) {
 			old++
 		}
 	}
+	if isOnDelete(&p.Set.Spec) {
+		return
+	}
+	p.heldBack = min(max(p.n.partition-old, 0), p.missing())
+	left := p.heldBack
 	for _, s := range p.slots {
 		switch {
-		case s.m != nil || isOnDelete(&p.Set.Spec):
+		case s.m != nil:
 		case isUnordered(&p.Set.Spec):
-			s.old = old < p.n.partition
-			if s.old {
-				old++
-			}
+			s.old = left > 0
+			left--
 		default:
 			s.old = s.rank < p.n.partition
 		}
@@ -37,8 +43,9 @@ func countsAsUpdated(m *member) bool {
 
 // scaleParallel creates and deletes all at once, and returns whether updates may follow.
 func (p *planner) scaleParallel() bool {
-	budget := p.n.scaleUnavailable
+	budget, next := p.n.scaleUnavailable, 0
 	for _, s := range p.slots {
+		budget, next = p.skip(budget, s.rank-next), s.rank+1
 		m := s.m
 		switch {
 		case m == nil && budget <= 0:
@@ -54,10 +61,17 @@ func (p *planner) scaleParallel() bool {
 			p.makeClaims(m)
 		}
 	}
+	p.skip(budget, p.n.replicas-next)
 	for _, m := range p.condemned {
 		p.delete(m)
 	}
 	return true
+}
+
+// skip takes slots that this sync does not get to from the budget of creation.
+func (p *planner) skip(budget, unseen int) int {
+	p.throttled = p.throttled || unseen > max(budget, 0)
+	return budget - unseen
 }
 
 // scaleOrdered takes one step, and returns whether nothing is left to be done, so that updates may follow.
@@ -168,17 +182,17 @@ func failsToStart(reason string) bool {
 
 // create makes the Pod of a slot, unless something is in the way that goes by itself.
 func (p *planner) create(s *slot) {
-	if p.Taken.Has(podName(p.Set, s.ordinal)) || p.hasStaleClaim(s.ordinal) {
+	if p.isInTheWay(s.ordinal) {
 		return
 	}
-	c := Creation{Ordinal: s.ordinal, Revision: p.Update, Claims: p.missingClaims(s.ordinal)}
+	c := Creation{Ordinal: s.ordinal, Revision: p.Update, Claims: p.missingClaims(s.ordinal), Part: p.partOf(s.ordinal)}
 	if s.old {
 		c.Revision = p.Current
 	}
-	if c.Claim = p.goingClaim(s.ordinal); c.Claim != nil {
-		c.Blocked = fmt.Errorf("creating Pod %s: claim %s is being deleted", podName(p.Set, s.ordinal), c.Claim.Name)
+	if claim := p.goingClaim(s.ordinal); claim != nil {
+		c.Blocked = fmt.Errorf("creating Pod %s: claim %s is being deleted", podName(p.Set, s.ordinal), claim.Name)
 	}
-	if after := max(p.CreateAfter, p.CreateLater[c.part(p.Set)]); after > 0 {
+	if after := max(p.CreateAfter, p.CreateLater[c.Part]); after > 0 {
 		p.plan.CreatePostponed = true
 		p.plan.look(after)
 		return

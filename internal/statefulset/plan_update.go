@@ -42,48 +42,65 @@ func (p *planner) chooseCandidates() error {
 	if isOnDelete(&p.Set.Spec) || wanted == 0 {
 		return nil
 	}
-	list := slices.Clone(p.slots)
-	slices.Reverse(list)
 	if isUnordered(&p.Set.Spec) {
-		var err error
-		if list, err = p.byPriority(list); err != nil {
+		if err := p.byPriority(wanted); err != nil {
 			return err
 		}
+	} else {
+		for _, s := range slices.Backward(p.slots) {
+			if s.m != nil && s.rank >= p.n.partition {
+				p.updating = append(p.updating, s)
+			}
+		}
 	}
-	p.updating = list[:min(wanted, len(list))]
 	for _, s := range p.updating {
 		s.candidate = true
 	}
 	return nil
 }
 
-// byPriority puts those first that are at the update revision or on the way there, then the others by priority.
-func (p *planner) byPriority(list []*slot) ([]*slot, error) {
-	var done, others, missing []*slot
+// isUnfinished says whether a Pod that is to be updated is still to be taken further. While paused none is.
+func (p *planner) isUnfinished() bool {
+	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
+		return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isCompleted)
+	})
+}
+
+// byPriority chooses those first that are at the update revision or on the way there, highest ordinal first, and missing ones
+// that are made from it have their places among them. Then come the others by priority, and what is held back last.
+func (p *planner) byPriority(wanted int) error {
+	done, below := 0, p.filled
+	renewed := p.missing() - p.heldBack
 	index := map[*corev1.Pod]*slot{}
 	var ranked []*corev1.Pod
-	for _, s := range list {
-		switch {
-		case s.m == nil && s.old:
-			missing = append(missing, s)
-		case s.m == nil || s.m.terminating || countsAsUpdated(s.m):
-			done = append(done, s)
-		default:
-			index[s.m.Pod], ranked = s, append(ranked, s.m.Pod)
+	for _, s := range slices.Backward(p.slots) {
+		if s.m == nil {
+			continue
 		}
+		below--
+		if !s.m.terminating && !countsAsUpdated(s.m) {
+			index[s.m.Pod], ranked = s, append(ranked, s.m.Pod)
+			continue
+		}
+		// Of the missing ones below it the lowest are held back.
+		if above := p.missing() - max(s.rank-below, p.heldBack); done+above < wanted {
+			p.updating = append(p.updating, s)
+		}
+		done++
 	}
 	ranked, err := rollout.SortByPriority(p.Set.Spec.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy, ranked)
 	if err != nil {
-		return nil, fmt.Errorf("spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy.%w", err)
+		return fmt.Errorf("spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy.%w", err)
 	}
-	for _, pod := range ranked {
-		others = append(others, index[pod])
+	for _, pod := range ranked[:min(max(wanted-done-renewed, 0), len(ranked))] {
+		p.updating = append(p.updating, index[pod])
 	}
-	return slices.Concat(done, others, missing), nil
+	return nil
 }
 
 // update takes Pods down within the budget: first those whose deletion was asked for, then candidates.
 func (p *planner) update() {
+	p.down, p.out = p.unseen(), p.unseen()
 	for _, s := range p.slots {
 		if s.down = p.isDown(s); s.down {
 			p.down++

@@ -49,6 +49,14 @@ func claimName(set *v1beta1.StatefulSet, template string, ordinal int32) string 
 	return template + "-" + podName(set, ordinal)
 }
 
+func claimNames(set *v1beta1.StatefulSet, ordinal int32) []string {
+	var out []string
+	for i := range set.Spec.VolumeClaimTemplates {
+		out = append(out, claimName(set, set.Spec.VolumeClaimTemplates[i].Name, ordinal))
+	}
+	return out
+}
+
 // newPod makes the Pod of an ordinal from a revision's template.
 func newPod(set *v1beta1.StatefulSet, r *appsv1.ControllerRevision, template *corev1.PodTemplateSpec, ordinal int32, now time.Time) *corev1.Pod {
 	p := &corev1.Pod{

@@ -127,3 +127,29 @@ func TestAReplacementIsTakenBackWithTheTemplateThatNeededIt(t *testing.T) {
 	f.Rest()
 	require.Equal(t, held{name(1): pub.LifecycleStatePreparingDelete}, f.lifecycle(), "what a user asks for stays")
 }
+
+// A Pod of the current revision that was never going to serve is no reason to wait once the template is mended.
+func TestAPodThatDoesNotStartIsReplacedWhenTheTemplateIsMended(t *testing.T) {
+	t.Run("an init container crashes", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(1)
+		f.unready(0)
+		f.EditPod(name(0), func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+				Name: "init", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			}}
+		})
+		f.Edit(image("b"))
+		f.Rest()
+		require.Equal(t, "0:b", f.state())
+	})
+	t.Run("no node takes it", func(t *testing.T) {
+		f := newFixture(t)
+		f.create(2, func(s *v1beta1.StatefulSet) { s.Spec.Template.Labels[modelcluster.Unschedulable] = "true" })
+		f.Rest()
+		f.Edit(func(s *v1beta1.StatefulSet) { delete(s.Spec.Template.Labels, modelcluster.Unschedulable) })
+		f.Rest()
+		require.Equal(t, "0:a 1:a", f.state())
+		require.Equal(t, 2, f.Available())
+	})
+}

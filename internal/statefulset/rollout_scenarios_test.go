@@ -7,10 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
@@ -507,4 +509,93 @@ func TestAnUpdateThatWasRefusedIsPutOffInOrder(t *testing.T) {
 	f.Wait(2 * time.Minute)
 	f.Rest()
 	require.Equal(t, "0:c 1:c 2:c", f.state())
+}
+
+func TestScenario71APodThatGoesHasItsPlace(t *testing.T) {
+	term := func(v string, weight int32) pub.UpdatePriorityWeightTerm {
+		return pub.UpdatePriorityWeightTerm{Weight: weight, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"heavy": v}}}
+	}
+	f := newFixture(t)
+	f.start(5, parallel, unavailable("5"), partition(3), unordered(&pub.UpdatePriorityStrategy{
+		WeightPriority: []pub.UpdatePriorityWeightTerm{term("50", 50), term("30", 30)},
+	}))
+	f.label(0, "heavy", "50")
+	f.label(3, "heavy", "30")
+	f.stick(2)
+	f.Edit(image("b"))
+	f.sync()
+	require.Equal(t, "0 2", f.terminating())
+}
+
+// stick makes a Pod go and not get away.
+func (f *fixture) stick(ordinal int) {
+	f.EditPod(name(ordinal), func(p *corev1.Pod) { p.Finalizers = []string{"example.com/stuck"} })
+	f.DeletePod(name(ordinal))
+}
+
+// Admission refuses the number; the order is promised whether or not it was asked.
+func TestOrderedReadyTakesOnePodDownWhateverTheBudget(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, unavailable("2"))
+	f.Edit(image("b"))
+	f.sync()
+	require.Equal(t, "2", f.terminating())
+}
+
+func TestNothingIsUpdatedAfterAPodThatCannotBeInPlaceOnly(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, inPlace, inPlaceOnly, unavailable("3"))
+	f.label(2, "controller-revision-hash", "web-gone")
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "0:a 1:a 2:a", f.state())
+}
+
+func inPlaceOnly(s *v1beta1.StatefulSet) {
+	rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
+		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
+	})(s)
+}
+
+func TestAnUpdateThatWasRefusedIsPutOffInParallel(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, inPlace)
+	f.Refuse("patch", modelcluster.Pods, nil)
+	f.Edit(image("b"))
+	n := 0
+	for range 5 {
+		f.ShowAll()
+		if _, err := f.Sync(); err != nil {
+			n++
+		}
+	}
+	require.Equal(t, 1, n)
+}
+
+// What is wrong may be mended by the very change of the spec.
+func TestAnotherSpecIsTriedAtOnceAfterARefusal(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, parallel, inPlace)
+	f.Refuse("patch", modelcluster.Pods, nil)
+	f.Edit(image("b"))
+	f.Live(10 * time.Minute)
+	f.Before = nil
+	f.Edit(image("c"))
+	f.Live(time.Second)
+	require.Equal(t, "0:c", f.state())
+}
+
+// A Pod that serves and whose update has not arrived is as good as out of service: it comes first, and has its share of the
+// budget.
+func TestAPodInTheMiddleOfItsUpdateComesFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, inPlace, cpu("2"), unavailable("3"))
+	f.Edit(cpu("3"))
+	f.Rest()
+	f.EditPod(name(0), func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	})
+	f.Edit(image("b"), unavailable("1"))
+	f.sync()
+	require.Equal(t, "0:b 1:a 2:a", f.state())
 }

@@ -309,3 +309,12 @@ func TestNobodyWaitsForACondemnedPodThatHasEnded(t *testing.T) {
 	f.Rest()
 	require.Equal(t, held{name(3): pub.LifecycleStatePreparingDelete}, f.lifecycle())
 }
+
+func TestAPodThatGoesTakesPartInTheThrottleWhileItServes(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, parallel, scaleUnavailable("1"))
+	f.stick(0)
+	f.Remove(modelcluster.Pods, namespace+"/"+name(1))
+	f.sync()
+	require.Nil(t, f.Pod(name(1)))
+}

@@ -69,6 +69,8 @@ func newSimulation(seed uint64) *simulation {
 		bounds:     bounds{wanted: sets.Set[int32]{}, kept: sets.Set[int32]{}, claims: map[string]types.UID{}},
 	}
 	s.Disturb(s.fixture.Cluster)
+	// Mostly a sync does not get to all that is missing.
+	s.controller.createAtOnce = 1 + s.Random.IntN(4)
 	lose := s.After
 	s.After = func(verb, resource, name string) error {
 		s.checkWrite(verb, resource, name)
@@ -116,10 +118,12 @@ func numbersOf(set *v1beta1.StatefulSet) numbers {
 	return n
 }
 
+func (n *numbers) ordinals() []int32 { return slices.Collect(n.wanted.All()) }
+
 // begin takes a new spec into the bounds.
 func (s *simulation) begin() {
 	n, b := s.numbers(), &s.bounds
-	wanted := sets.New(n.wanted...)
+	wanted := sets.New(n.ordinals()...)
 	if !b.begun {
 		b.begun, b.kept, b.minReadyLeast = true, wanted, n.minReadySeconds
 	}
@@ -222,7 +226,10 @@ func (s *simulation) checkWrite(verb, resource, name string) {
 		return
 	}
 	n := numbersOf(seen)
-	for _, lower := range n.wanted[:max(slices.Index(n.wanted, ordinal), 0)] {
+	for lower := range n.wanted.All() {
+		if lower >= ordinal {
+			break
+		}
 		o, exists, err := s.controller.pods.GetStore().GetByKey(namespace + "/" + podName(seen, lower))
 		must(err)
 		if !exists || !pods.IsAvailable(o.(*corev1.Pod), n.minReadySeconds, s.Clock.Now()) {
@@ -253,11 +260,11 @@ func (s *simulation) checkPartition(p *corev1.Pod) {
 	}
 	n := numbersOf(set)
 	_, ordinal, _ := parentAndOrdinal(p.Name)
-	rank := slices.Index(n.wanted, ordinal)
+	rank, wanted := n.wanted.Rank(ordinal)
 	template := &set.Spec.Template
 	isNew := versionOf(&p.ObjectMeta, &p.Spec) == versionOf(&template.ObjectMeta, &template.Spec)
 	held := s.Objects[modelcluster.Revisions][namespace+"/"+set.Status.CurrentRevision]
-	if held == nil || rank < 0 || rank >= n.partition || !isNew {
+	if held == nil || !wanted || rank >= n.partition || !isNew {
 		return
 	}
 	current, err := revision.Decode(held.(*appsv1.ControllerRevision).Data.Raw)
@@ -363,8 +370,8 @@ func (s *simulation) checkFulfilled(n numbers) {
 		_, ordinal, _ := parentAndOrdinal(p.Name)
 		ordinals = append(ordinals, ordinal)
 	}
-	if !slices.Equal(ordinals, n.wanted) || s.Available() != n.replicas {
-		s.fail("Pods %v and %d available remain, %v were wanted", ordinals, s.Available(), n.wanted)
+	if !slices.Equal(ordinals, n.ordinals()) || s.Available() != n.replicas {
+		s.fail("Pods %v and %d available remain, %v were wanted", ordinals, s.Available(), n.ordinals())
 	}
 	if s.conditionOf(v1beta1.StatefulSetConditionReady).Status != corev1.ConditionTrue {
 		s.fail("it is not Ready")
@@ -414,7 +421,7 @@ func (s *simulation) checkClaims(n numbers) {
 	for _, c := range s.Claims() {
 		_, ordinal, _ := parentAndOrdinal(c.Name)
 		for _, r := range c.OwnerReferences {
-			if r.Kind == "Pod" && slices.Contains(n.wanted, ordinal) {
+			if r.Kind == "Pod" && slices.Contains(n.ordinals(), ordinal) {
 				s.fail("claim %s would go with its Pod", c.Name)
 			}
 		}

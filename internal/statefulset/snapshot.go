@@ -31,6 +31,9 @@ type Snapshot struct {
 	Strangers []*corev1.Pod
 	// Returning are Pods without a controller that match the set in selector and name.
 	Returning []*corev1.Pod
+	// Missing are wanted ordinals without a Pod, ascending: the lowest ones, as far as one sync gets. Their number is bounded
+	// by what there is, and not by what was asked for.
+	Missing []int32
 	// Taken are the names that Pods of others hold.
 	Taken sets.Set[string]
 	// Claims are those of the set's ordinals, by name.
@@ -99,26 +102,27 @@ type slot struct {
 	candidate bool
 }
 
-// arrange puts the Pods into the wanted ordinals. The others are condemned, highest ordinal first.
+// arrange makes the slots, ascending: those that have a Pod, and those that are missing as far as this sync gets. Pods of
+// other ordinals are condemned, highest ordinal first.
 func (s *Snapshot) arrange(n *numbers, now time.Time) (slots []*slot, condemned []*member) {
-	slots = make([]*slot, len(n.wanted))
-	place := make(map[int32]*slot, len(n.wanted))
-	for rank, ordinal := range n.wanted {
-		slots[rank] = &slot{ordinal: ordinal, rank: rank}
-		place[ordinal] = slots[rank]
-	}
+	slots = make([]*slot, 0, len(s.Pods)+len(s.Missing))
 	for _, p := range s.Pods {
 		_, ordinal, ok := parentAndOrdinal(p.Name)
 		if !ok {
 			continue
 		}
 		m := s.member(p, ordinal, n, now)
-		if wanted := place[ordinal]; wanted != nil {
-			wanted.m = m
+		if rank, wanted := n.wanted.Rank(ordinal); wanted {
+			slots = append(slots, &slot{ordinal: ordinal, rank: rank, m: m})
 		} else {
 			condemned = append(condemned, m)
 		}
 	}
+	for _, ordinal := range s.Missing {
+		rank, _ := n.wanted.Rank(ordinal)
+		slots = append(slots, &slot{ordinal: ordinal, rank: rank})
+	}
+	slices.SortFunc(slots, func(a, b *slot) int { return cmp.Compare(a.rank, b.rank) })
 	slices.SortFunc(condemned, func(a, b *member) int { return cmp.Compare(b.ordinal, a.ordinal) })
 	return slots, condemned
 }

@@ -20,6 +20,8 @@ type Outcome struct {
 	CreateRan, UpdateRan bool
 	// UpdateReached: the plan came to the updates.
 	UpdateReached bool
+	// Unfinished: the plan found Pods or claims that are not as the strategy wants them.
+	Unfinished bool
 	// Again: more is to be done at once.
 	Again bool
 	// CreateFailure and UpdateFailure are the first failures that are worth showing; nil without any.
@@ -87,7 +89,7 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 	// What an update cannot do it still cannot when it is not its turn.
 	remains := !o.UpdateReached && sameSpec && stuckFor(c) != ""
 	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan && !remains)
-	summarise(c, spec, status)
+	summarise(c, spec, status, o.Unfinished)
 	status.Conditions = c.List
 	return status
 }
@@ -176,13 +178,13 @@ func stuckFor(c *conditions) string {
 }
 
 // summarise sets the conditions that generic tools read.
-func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.StatefulSetStatus) {
+func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.StatefulSetStatus, unfinished bool) {
 	replicas := ptr.Deref(spec.Replicas, 1)
 	stalled, reason, message := false, ReasonNotStalled, ""
 	if why := stuckFor(c); why != "" {
 		stalled, reason, message = true, why, c.Get(conditionFailedUpdate).Message
 	}
-	ready := !stalled && status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := !stalled && !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
 	c.Set(conditionStalled, workload.Truth(stalled), reason, message)
 	goingOn := ReasonReconciling

@@ -406,3 +406,183 @@ func TestAClaimThatIsAboutToGoIsNotCounted(t *testing.T) {
 	f.Rest()
 	require.Equal(t, "1/1", f.claimStatus())
 }
+
+// Whoever waits for Ready wants to use what was asked for: volumes and their sizes are part of it, as far as the strategy
+// lets them be.
+func TestASetIsReadyWhenItsVolumesAre(t *testing.T) {
+	ready := func(f *fixture) bool {
+		return f.conditionOf(v1beta1.StatefulSetConditionReady).Status == corev1.ConditionTrue
+	}
+	onTheWay := func(f *fixture) bool {
+		return f.conditionOf(v1beta1.StatefulSetConditionReconciling).Status == corev1.ConditionTrue
+	}
+	t.Run("a claim template was added", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(3, partition(1))
+		f.Edit(claimTemplate("logs", "1Gi"))
+		f.sync()
+		require.False(t, ready(f))
+		require.True(t, onTheWay(f))
+		f.Rest()
+		require.Empty(t, f.Pod(name(0)).Spec.Volumes, "the partition holds it back")
+		require.True(t, ready(f))
+		f.Edit(paused(true), partition(0))
+		f.Rest()
+		require.True(t, ready(f), "while paused nothing is to be replaced")
+		f.Edit(onDelete)
+		f.Rest()
+		require.True(t, ready(f))
+	})
+	t.Run("claims grow", func(t *testing.T) {
+		f := newFixture(t)
+		f.startFollowing(3, partition(1))
+		f.Expansion = modelcluster.ExpandNever
+		f.Edit(claimTemplate("www", "20Gi"))
+		f.Rest()
+		require.Equal(t, "1/0", f.claimStatus())
+		require.False(t, ready(f))
+		require.True(t, onTheWay(f))
+		f.Expansion = modelcluster.ExpandAtOnce
+		f.Rest()
+		require.Equal(t, "2/2", f.claimStatus(), "the partition holds one back")
+		require.True(t, ready(f))
+	})
+	t.Run("claims do not follow their template", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2, claimTemplate("www", "1Gi"))
+		f.Edit(claimTemplate("www", "20Gi"))
+		f.Rest()
+		require.True(t, ready(f))
+	})
+	t.Run("a Pod comes back to its set", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(2)
+		f.EditPod(name(1), func(p *corev1.Pod) { p.OwnerReferences = nil })
+		f.sync()
+		require.False(t, ready(f))
+		f.Rest()
+		require.True(t, ready(f))
+	})
+}
+
+func TestAConditionOfAClaimThatIsFalseSaysNothing(t *testing.T) {
+	f := newFixture(t)
+	f.startFollowing(3)
+	f.Edit(claimTemplate("www", "30Gi"), image("b"))
+	f.Rest()
+	f.EditClaim("www-web-2", func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionFalse},
+		}
+	})
+	f.Rest()
+	require.Equal(t, "0:a 1:a 2:a", f.state())
+}
+
+// A claim that did not get its owner would stay for ever once its Pod is gone.
+func TestAPodGoesOnlyAfterItsClaimHasItsOwner(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, claimTemplate("www", "1Gi"), retain("Retain", "Delete"))
+	f.Refuse("patch", modelcluster.Claims, nil)
+	f.Edit(replicas(1))
+	f.Live(time.Minute)
+	require.Equal(t, "0 1 2", f.ordinals())
+	f.Before = nil
+	f.Live(2 * time.Minute)
+	require.Equal(t, "0", f.ordinals())
+	require.Equal(t, "0", f.claimNames())
+}
+
+func TestAResizeOfABrokenPodIsAskedForOnce(t *testing.T) {
+	f := newFixture(t)
+	f.startFollowing(2)
+	f.unready(1)
+	f.Edit(claimTemplate("www", "5Gi"))
+	f.sync()
+	require.Equal(t, 1, strings.Count(strings.Join(f.Events, "\n"), "SuccessfulResize claim www-web-1"))
+}
+
+func TestAClaimThatIsAboutToGoIsLeftAsItIs(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, claimTemplate("www", "1Gi"))
+	f.hold("www-web-0")
+	f.Edit(retain("Delete", "Retain"))
+	f.Rest()
+	require.Empty(t, f.ownersOfClaim(0))
+}
+
+func TestAPendingPodThatGoesGetsNoClaims(t *testing.T) {
+	f := newFixture(t)
+	f.create(1, parallel, claimTemplate("www", "1Gi"), func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Labels[modelcluster.Unschedulable] = "true"
+	})
+	f.Rest()
+	f.stick(0)
+	f.Remove(modelcluster.Claims, namespace+"/www-web-0")
+	f.Rest()
+	require.Nil(t, f.Claim("www-web-0"))
+}
+
+// A claim of that name that the cache does not show yet may be one that goes: the Pod would lose its data.
+func TestAClaimThatGoesUnseenHoldsItsPod(t *testing.T) {
+	f := newFixture(t)
+	f.create(1, parallel, claimTemplate("www", "1Gi"))
+	f.ShowAll()
+	now := metav1.NewTime(f.Clock.Now())
+	f.Put(modelcluster.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "www-web-0", Namespace: namespace, UID: "old", Finalizers: []string{"example.com/backup"}, DeletionTimestamp: &now,
+	}})
+	_, err := f.Sync()
+	require.ErrorContains(t, err, "being deleted")
+	require.Nil(t, f.Pod(name(0)))
+}
+
+// Names of templates and of sets may have dashes, so that a claim's name does not tell where its set's begins.
+func TestTheEndOfAClaimWakesItsSet(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, parallel, claimTemplate("data-of-a-log", "1Gi"))
+	f.hold("data-of-a-log-web-0")
+	f.Remove(modelcluster.Pods, namespace+"/"+name(0))
+	f.Live(5 * time.Minute)
+	require.Nil(t, f.Pod(name(0)))
+	f.Remove(modelcluster.Claims, namespace+"/data-of-a-log-web-0")
+	f.Live(time.Second)
+	require.NotNil(t, f.Pod(name(0)))
+}
+
+func TestAClassThatComesToAllowExpansionWakesTheSets(t *testing.T) {
+	f := newFixture(t)
+	f.startFollowing(1)
+	f.Expansion = modelcluster.ExpandAtOnce
+	f.class(ptr.To(false))
+	f.Edit(claimTemplate("www", "5Gi"))
+	f.Live(90 * time.Second)
+	require.Equal(t, "1Gi", f.sizes())
+	f.class(ptr.To(true))
+	f.Live(time.Second)
+	require.Equal(t, "5Gi", f.sizes())
+}
+
+func TestAnObstacleToAClaimIsLookedAtAgain(t *testing.T) {
+	f := newFixture(t)
+	f.startFollowing(1)
+	f.class(ptr.To(false))
+	f.Edit(claimTemplate("www", "5Gi"))
+	f.ShowAll()
+	after, err := f.Sync()
+	require.NoError(t, err)
+	require.Equal(t, claimsAgain, after)
+}
+
+func TestAnOwnerThatSomebodyElseGaveAClaimMeanwhileStays(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, claimTemplate("www", "1Gi"))
+	f.Edit(retain("Delete", "Retain"))
+	f.ShowAll()
+	f.EditClaim("www-web-0", func(c *corev1.PersistentVolumeClaim) {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "theirs"}}
+	})
+	_, err := f.Sync()
+	require.Error(t, err)
+	require.Equal(t, "x", f.Claim("www-web-0").OwnerReferences[0].Name)
+}
