@@ -122,6 +122,9 @@ func (a *applying) deleteAll(ctx context.Context) {
 
 // delete deletes a Pod, or makes it wait for its hook.
 func (a *applying) delete(ctx context.Context, d Deletion) error {
+	if a.held.Has(d.Pod.UID) {
+		return nil
+	}
 	err := a.send(ctx, d.Pod, d.Prepare)
 	if err == nil && len(d.Prepare) == 0 {
 		if err = a.writer.DeletePod(ctx, a.s.Set.UID, d.Pod); err == nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
@@ -591,10 +590,16 @@ func TestAPodInTheMiddleOfItsUpdateComesFirst(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, parallel, inPlace, cpu("2"), unavailable("3"))
 	f.Edit(cpu("3"))
-	f.Rest()
-	f.EditPod(name(0), func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-	})
+	f.sync()
+	f.label(0, pub.LifecycleStateKey, string(pub.LifecycleStateNormal))
+	for _, ordinal := range []int{1, 2} {
+		f.EditPod(name(ordinal), func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].Resources = p.Spec.Containers[0].Resources.DeepCopy()
+		})
+	}
+	f.sync()
+	f.sync()
+	require.Equal(t, 3, f.Available())
 	f.Edit(image("b"), unavailable("1"))
 	f.sync()
 	require.Equal(t, "0:b 1:a 2:a", f.state())
