@@ -150,3 +150,31 @@ func TestTrap11ATemplateOfClaimsThatWentWithTheImage(t *testing.T) {
 		}
 	})
 }
+
+func TestClaimsOfAPodThatIsNotTheSetsAreKept(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate)
+	name := f.Names()[0]
+	f.Remove(resourcePods, namespace+"/"+name)
+	f.Put(resourcePods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: namespace, UID: "foreign", Labels: map[string]string{"app": "other"},
+	}})
+	f.Rest()
+	require.NotNil(t, f.Claim("data-"+name), "that Pod uses it")
+}
+
+func TestTheFirstHolderThatIsWaitedForNoMoreIsLookedFor(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, claimTemplate, reuse)
+	names := f.Names()
+	for _, n := range names {
+		f.EditPod(n, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })
+	}
+	f.DeletePod(names[0])
+	f.Wait(30 * time.Second)
+	f.DeletePod(names[1])
+	f.ShowAll()
+	again, err := f.Sync()
+	require.NoError(t, err)
+	require.LessOrEqual(t, again, 31*time.Second)
+}

@@ -312,3 +312,92 @@ func TestLifecycleSeveralHooksAtOnce(t *testing.T) {
 	f.Rest()
 	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
 }
+
+func TestTheBestOfThePodsThatLeaveAreKept(t *testing.T) {
+	for worse := range 2 {
+		f := newFixture(t)
+		f.start(5, preDelete)
+		f.Edit(replicas(3))
+		f.Rest()
+		leaving := f.inState(pub.LifecycleStatePreparingDelete)
+		require.Len(t, leaving, 2)
+		f.EditPod(leaving[worse], func(p *corev1.Pod) { p.Annotations[corev1.PodDeletionCost] = "-100" })
+		f.Edit(replicas(4))
+		f.Pass()
+		require.Equal(t, []string{leaving[worse]}, f.inState(pub.LifecycleStatePreparingDelete))
+	}
+}
+
+func TestAPreparedPodIsUpdatedBesideARevisionThatDoesNotWork(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, inPlace, unavailable("2"), hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
+	f.Edit(image("unready"))
+	f.Rest()
+	held := f.inState(pub.LifecycleStatePreparingUpdate)
+	require.Len(t, held, 2)
+	unhook := func(name string) {
+		f.EditPod(name, func(p *corev1.Pod) { p.Labels["hook"] = "false" })
+		f.Rest()
+	}
+	unhook(held[0])
+	f.Edit(unavailable("1"))
+	f.Rest()
+	unhook(held[1])
+	require.Equal(t, "1a2unready", f.Images())
+}
+
+func TestAPreparationOutlivesAPause(t *testing.T) {
+	for name, halt := range map[string]edit{
+		"paused":   paused(true),
+		"OnDelete": func(s *v1beta1.CloneSet) { s.Spec.UpdateStrategy.Type = v1beta1.OnDeleteCloneSetUpdateStrategyType },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(1, inPlace, unavailable("1"), hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
+			f.Edit(image("b"))
+			f.Rest()
+			require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
+			f.Edit(halt, rolling(func(r *v1beta1.RollingUpdateCloneSetStrategy) {
+				r.PodUpdatePolicy = v1beta1.ReCreateCloneSetPodUpdatePolicyType
+			}))
+			f.Rest()
+			require.Equal(t, pub.LifecycleStatePreparingUpdate, f.state())
+		})
+	}
+}
+
+func TestARaisedPartitionTakesBackAsManyDeletionsAsItLacks(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, preDelete, unavailable("2"))
+	f.Edit(image("b"))
+	f.Rest()
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 2)
+	f.Edit(partition("3"))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.NoError(t, err)
+	require.Len(t, f.inState(pub.LifecycleStatePreparingDelete), 1)
+}
+
+// The second scale-in begins while Pods of the first still leave.
+func TestASecondScaleInDuringADrainSparesThePartition(t *testing.T) {
+	f := newFixture(t)
+	f.start(6, preDelete, unavailable("6"), partition("2"))
+	f.Edit(image("b"))
+	for range 20 {
+		f.Rest()
+		for _, n := range f.inState(pub.LifecycleStatePreparingDelete) {
+			f.release(n)
+		}
+	}
+	require.Equal(t, "2a4b", f.Images())
+	f.Edit(partition("1"), replicas(5), paused(true))
+	f.Rest()
+	f.Edit(replicas(4))
+	f.Rest()
+	for _, n := range f.inState(pub.LifecycleStatePreparingDelete) {
+		f.release(n)
+	}
+	f.Rest()
+	require.Equal(t, "1a3b", f.Images())
+}

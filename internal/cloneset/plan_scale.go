@@ -322,7 +322,11 @@ func (s *Snapshot) planCancel(plan *Plan, n numbers, members []*member, now time
 func cancelPatch(m *member, now time.Time) patch.Patch {
 	o := lifecycle.SetState(patch.New(m), pub.LifecycleStatePreparingNormal, now)
 	if m.withdrawn {
-		o.RemoveLabel(pub.SpecifiedDeleteKey).RemoveAnnotation(pub.CloneSetRecreateRevisionKey)
+		o.RemoveAnnotation(pub.CloneSetRecreateRevisionKey)
+		// Another value is not ours, but that of a user who wants the Pod gone in any case.
+		if m.Labels[pub.SpecifiedDeleteKey] == "true" {
+			o.RemoveLabel(pub.SpecifiedDeleteKey)
+		}
 	}
 	if c, ok := lifecycle.Release(m.Pod, now, lifecycle.PreDeleteKey()); ok {
 		o.IfUnchanged(m).Condition(c)

@@ -41,20 +41,19 @@ func ownerReference(set *v1beta1.CloneSet) metav1.OwnerReference {
 // newPod makes the Pod of that id from a revision's template. All but the template is as the set says now.
 func newPod(set *v1beta1.CloneSet, r *appsv1.ControllerRevision, made blueprint, id string, now time.Time) *corev1.Pod {
 	template := made.template
+	labels, annotations := pods.FromTemplate(template)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            set.Name + "-" + id,
 			GenerateName:    set.Name + "-",
 			Namespace:       set.Namespace,
-			Labels:          map[string]string{},
-			Annotations:     map[string]string{},
+			Labels:          labels,
+			Annotations:     annotations,
 			Finalizers:      slices.Clone(template.Finalizers),
 			OwnerReferences: []metav1.OwnerReference{ownerReference(set)},
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
-	maps.Copy(p.Labels, template.Labels)
-	maps.Copy(p.Annotations, template.Annotations)
 	maps.Copy(p.Labels, target(r.Name).Labels)
 	p.Labels[pub.CloneSetInstanceIDKey] = id
 	p.Labels[pub.LifecycleStateKey] = string(pub.LifecycleStatePreparingNormal)
@@ -146,6 +145,7 @@ func isID(text string) bool {
 func revisionOwner(set *v1beta1.CloneSet, claimsHash string) (history.Owner, error) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, set.Annotations)
+	delete(annotations, pub.CloneSetVolumeClaimTemplatesKey)
 	annotations[pub.CloneSetVolumeClaimTemplateHashKey] = claimsHash
 	if len(set.Spec.VolumeClaimTemplates) > 0 {
 		raw, err := json.Marshal(set.Spec.VolumeClaimTemplates)

@@ -856,3 +856,40 @@ func TestASetThatIsAsSpecifiedIsNotStalled(t *testing.T) {
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionReady).Status)
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
 }
+
+func TestASyncThatScalesSaysNothingAboutUpdates(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, inPlaceOnly, unavailable("1"))
+	f.Edit(func(s *v1beta1.CloneSet) { s.Spec.Template.Spec.Containers[0].Args = []string{"x"} })
+	f.Rest()
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+	f.Edit(replicas(3))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.NoError(t, err)
+	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+}
+
+func TestAnEmptySetWhosePartitionHoldsNothingIsPromoted(t *testing.T) {
+	f := newFixture(t)
+	f.start(0, partition("0%"))
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, f.Set().Status.UpdateRevision, f.Set().Status.CurrentRevision)
+}
+
+// The stand-in of a Pod of the update revision is of that revision from the start.
+func TestAStandInIsOfTheRevisionOfThePodThatIsToGo(t *testing.T) {
+	f := newFixture(t)
+	f.start(4, partition("2"), unavailable("1"))
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "2a2b", f.Images())
+	f.Edit(unavailable("0"), surge("1"))
+	f.Rest()
+	f.markDelete(f.WithImage("b"))
+	f.ShowAll()
+	_, err := f.Sync()
+	require.NoError(t, err)
+	require.Equal(t, "2a3b", f.Images())
+}

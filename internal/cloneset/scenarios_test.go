@@ -561,3 +561,14 @@ func TestThrottlingIsToldWhenItBeginsAndWhenItsLimitChanges(t *testing.T) {
 	require.Equal(t, 1, told(), "the limit is another one")
 	require.Equal(t, 30, f.Available())
 }
+
+func TestManyPodsAreCreatedWithoutWaitingForAnEvent(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	f.Edit(replicas(createAtOnce + 2))
+	f.ShowAll()
+	again, err := f.Sync()
+	require.NoError(t, err)
+	require.Len(t, f.Active(), createAtOnce+1)
+	require.Equal(t, workload.GateDelay, again)
+}

@@ -553,3 +553,82 @@ func TestAPodHasOneReferenceToItsSet(t *testing.T) {
 	require.Empty(t, f.Pod(name).OwnerReferences)
 	require.Len(t, f.Active(), 2)
 }
+
+// A template that was copied from a Pod brings what was noted on that Pod.
+func TestNewPodsAreBornWithoutWhatWasNotedOnOthers(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, inPlace, unavailable("1"), func(s *v1beta1.CloneSet) {
+		s.Spec.Template.Labels[pub.SpecifiedDeleteKey] = "true"
+		s.Spec.Template.Annotations = map[string]string{
+			pub.CloneSetRecreateRevisionKey: "web-x", pub.InPlaceUpdateStateKey: "{}", pub.InPlaceUpdateGraceKey: "{}", "mine": "1",
+		}
+	})
+	require.Equal(t, 2, f.Writes["create pods"])
+	for _, p := range f.Active() {
+		require.NotContains(t, p.Labels, pub.SpecifiedDeleteKey)
+		require.NotContains(t, p.Annotations, pub.CloneSetRecreateRevisionKey)
+		require.NotContains(t, p.Annotations, pub.InPlaceUpdateStateKey)
+		require.NotContains(t, p.Annotations, pub.InPlaceUpdateGraceKey)
+		require.Equal(t, "1", p.Annotations["mine"])
+	}
+	name := f.Names()[0]
+	f.markDelete(name)
+	f.Live(time.Minute)
+	require.NotContains(t, f.Names(), name)
+	require.Equal(t, 2, f.Available())
+}
+
+func TestClaimTemplatesOfARevisionAreTakenFromTheSpecAlone(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, partition("3"), func(s *v1beta1.CloneSet) {
+		s.Annotations = map[string]string{pub.CloneSetVolumeClaimTemplatesKey: "garbage"}
+	})
+	f.Edit(image("b"))
+	f.Rest()
+	f.DeletePod(f.Names()[0])
+	f.Live(time.Minute)
+	require.Equal(t, "3a", f.Images())
+}
+
+func TestADeletionThatAUserAskedForOutlivesTheRolloutBesideIt(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, preDelete, unavailable("1"))
+	f.Edit(image("b"))
+	f.Rest()
+	name := f.inState(pub.LifecycleStatePreparingDelete)[0]
+	f.EditPod(name, func(p *corev1.Pod) { p.Labels[pub.SpecifiedDeleteKey] = "user" })
+	f.Rest()
+	f.Edit(image("a"))
+	f.Rest()
+	require.Equal(t, "user", f.Pod(name).Labels[pub.SpecifiedDeleteKey])
+	require.Equal(t, []string{name}, f.inState(pub.LifecycleStatePreparingDelete))
+	f.release(name)
+	f.Live(time.Minute)
+	require.NotContains(t, f.Names(), name)
+	require.Equal(t, "2a", f.Images())
+}
+
+func TestASelectorThatNoPodOfTheSetCanMatchStalls(t *testing.T) {
+	for key, value := range map[string]string{
+		pub.PodTemplateHashKey: "x", pub.ControllerRevisionHashKey: "web-x", pub.CloneSetInstanceIDKey: "bcdfg", pub.LifecycleStateKey: "Normal",
+	} {
+		f := newFixture(t)
+		f.create(2, func(s *v1beta1.CloneSet) {
+			s.Spec.Selector.MatchLabels[key] = value
+			s.Spec.Template.Labels[key] = value
+		})
+		f.Rest()
+		require.Empty(t, f.Pods(), key)
+		c := f.conditionOf(v1beta1.CloneSetConditionStalled)
+		require.Equal(t, corev1.ConditionTrue, c.Status)
+		require.Equal(t, workload.ReasonInvalidSelector, c.Reason)
+		require.Contains(t, c.Message, key)
+	}
+	f := newFixture(t)
+	f.create(2, func(s *v1beta1.CloneSet) {
+		s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: pub.PodTemplateHashKey, Operator: metav1.LabelSelectorOpExists}}
+		s.Spec.Template.Labels[pub.PodTemplateHashKey] = "x"
+	})
+	f.Rest()
+	require.Equal(t, 2, f.Available())
+}

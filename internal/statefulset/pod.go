@@ -59,16 +59,15 @@ func claimNames(set *v1beta1.StatefulSet, ordinal int32) []string {
 
 // newPod makes the Pod of an ordinal from a revision's template.
 func newPod(set *v1beta1.StatefulSet, r *appsv1.ControllerRevision, template *corev1.PodTemplateSpec, ordinal int32, now time.Time) *corev1.Pod {
+	labels, annotations := pods.FromTemplate(template)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(set, ordinal), GenerateName: set.Name + "-", Namespace: set.Namespace,
-			Labels: map[string]string{}, Annotations: map[string]string{},
+			Labels: labels, Annotations: annotations,
 			Finalizers: slices.Clone(template.Finalizers), OwnerReferences: []metav1.OwnerReference{ownerReference(set)},
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
-	maps.Copy(p.Labels, template.Labels)
-	maps.Copy(p.Annotations, template.Annotations)
 	maps.Copy(p.Labels, identity(p.Name, ordinal))
 	maps.Copy(p.Labels, target(r.Name).Labels)
 	state := pub.LifecycleStateNormal

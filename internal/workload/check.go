@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,22 @@ func Selector(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) 
 		return parsed, &Problem{ReasonInvalidSpec, "spec.template.spec.containers: at least one is required"}
 	}
 	return parsed, nil
+}
+
+// CheckOwnLabels says what is wrong with a selector that asks for values of labels which a controller chooses itself: its Pods
+// would not match, and would be made again and again.
+func CheckOwnLabels(selector labels.Selector, template *corev1.PodTemplateSpec, own []string) *Problem {
+	made := labels.Set{}
+	maps.Copy(made, template.Labels)
+	for _, key := range own {
+		before := made[key]
+		// No label can have this value, so that no selector can ask for it.
+		made[key] = "-"
+		if !selector.Matches(made) {
+			return &Problem{ReasonInvalidSelector, fmt.Sprintf("spec.selector: must not ask for %s=%q: the controller sets this label of its Pods", key, before)}
+		}
+	}
+	return nil
 }
 
 // PreDownloadIgnored is why the fields of image pre-download do nothing.
