@@ -315,8 +315,9 @@ func (s *sim) isUnavoidable(w *simServer, t *simTarget) bool {
 		return w.delay < 0 || w.dozed || s.now.Before(s.caughtUp)
 	case (w.delay < 0 || w.dozed) && s.isRevoked(w.loaded):
 		return true
-	case (leaf.forced || leaf.hopeless[t.name]) && (t.denied || s.now.Sub(t.allowed) < 90*time.Second || leaf.forced && s.now.Sub(leaf.at) < 2*time.Minute):
-		return true
+	case leaf.forced || leaf.hopeless[t.name]:
+		// As long as nobody may patch the target, or nobody is there who could.
+		return t.denied || s.now.Sub(t.allowed) < 90*time.Second || s.now.Before(s.caughtUp) || leaf.forced && s.now.Sub(leaf.at) < 2*time.Minute
 	}
 	return false
 }

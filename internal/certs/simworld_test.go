@@ -132,7 +132,7 @@ type sim struct {
 
 	// denials are those of this pass.
 	denials, passes int
-	// caughtUp is until when it excuses an expired certificate that no rotator was there.
+	// caughtUp is until when it excuses an expired certificate, or a target that was left behind, that no rotator was there.
 	caughtUp time.Time
 
 	writes, allowed map[string]int
