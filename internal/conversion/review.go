@@ -17,6 +17,7 @@ import (
 
 const (
 	reviewKind = "ConversionReview"
+	unknown    = "unknown"
 	// maxMessage bounds what is said about a failure.
 	maxMessage = 1024
 )
@@ -83,7 +84,8 @@ type result struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Observer is told of every object: its kind, its versions, and whether it was converted.
+// Observer is told of every object: its kind, its versions, and whether it was converted. What is neither a kind nor a version of
+// ours is called unknown: anybody may call, and what is observed is kept.
 type Observer func(kind, from, to, result string)
 
 // Handle answers one review. The code is 200 also for a review that fails: the protocol has its own way to say so. Other
@@ -175,14 +177,23 @@ func nameOf(object []byte) named {
 func convert(out *bytes.Buffer, object []byte, desired string, observe Observer) error {
 	n := nameOf(object)
 	err := mapping.ConvertText(out, object, desired)
+	kind, from, to := n.kind, n.apiVersion, desired
+	if !mapping.IsKind(kind) {
+		kind = unknown
+	}
+	for _, version := range []*string{&from, &to} {
+		if !mapping.IsVersion(*version) {
+			*version = unknown
+		}
+	}
 	switch {
 	case err != nil:
-		observe(n.kind, n.apiVersion, desired, "failed")
+		observe(kind, from, to, "failed")
 		return fmt.Errorf("%s %s/%s from %q to %q: %w", n.kind, n.namespace, n.name, n.apiVersion, desired, err)
 	case n.apiVersion == desired:
-		observe(n.kind, n.apiVersion, desired, "unchanged")
+		observe(kind, from, to, "unchanged")
 	default:
-		observe(n.kind, n.apiVersion, desired, "converted")
+		observe(kind, from, to, "converted")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package conversion
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -83,6 +84,16 @@ func TestScenario27AStoredObjectIsReadableWhateverItHolds(t *testing.T) {
 		out, _ := ask(t, v1, "apps.kruise.io/v1alpha1", `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"a"},"spec":`+spec+`}`)
 		require.Equal(t, "Success", out.Response.Result.Status, spec)
 	}
+}
+
+func TestWhatIsObservedIsBounded(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 100 {
+		body := fmt.Sprintf(`{"apiVersion":%q,"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v%d","objects":[{"apiVersion":"apps.kruise.io/w%d","kind":"Foo%d"}]}}`, v1, i, i, i)
+		_, _, err := Handle([]byte(body), func(kind, from, to, result string) { seen[kind+from+to+result]++ })
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]int{"unknownunknownunknownfailed": 100}, seen)
 }
 
 func FuzzHandle(f *testing.F) {

@@ -28,6 +28,17 @@ func Convert(obj Tree, desiredAPIVersion string) (Tree, error) {
 	return m.convert(out, desiredAPIVersion), nil
 }
 
+// IsKind says whether objects of the kind can be converted.
+func IsKind(kind string) bool {
+	_, is := mappingOf(kind)
+	return is
+}
+
+// IsVersion says whether objects can be converted from and to the API version.
+func IsVersion(apiVersion string) bool {
+	return apiVersion == Group+"/"+V1alpha1 || apiVersion == Group+"/"+V1beta1
+}
+
 // mappingFor finds the mapping of an object and its version, and refuses what there is no conversion for.
 func mappingFor(obj Tree, desired string) (m mapping, have string, err error) {
 	have, ok := obj["apiVersion"].(string)
@@ -43,7 +54,7 @@ func mappingFor(obj Tree, desired string) (m mapping, have string, err error) {
 		return mapping{}, "", fmt.Errorf("kind %q is not known", kind)
 	}
 	for _, v := range []string{have, desired} {
-		if v != Group+"/"+V1alpha1 && v != Group+"/"+V1beta1 {
+		if !IsVersion(v) {
 			return mapping{}, "", fmt.Errorf("API version %q of kind %s is not known", v, kind)
 		}
 	}
