@@ -37,25 +37,28 @@ func takeCarrier(obj Tree, key string) Tree {
 	return c
 }
 
-// putCarrier writes a carrier; an empty one is none. obj must be owned and must have a home for it.
+// putCarrier writes a carrier; an empty one is none. obj must be owned and must have a home for it. Where not even [TooLarge]
+// fits it is left out: annotations that are too large make the API server fail every list that the object is in.
 func putCarrier(obj Tree, key string, c Tree) {
 	if len(c) == 0 {
 		return
 	}
-	value := TooLarge
-	if data, err := Encode(c); err == nil {
-		size := len(key) + len(data)
-		for k, v := range child(obj, "metadata", "annotations") {
-			if k != key {
-				s, _ := v.(string)
-				size += len(k) + len(s)
-			}
-		}
-		if size <= maxAnnotationBytes {
-			value = string(data)
+	room := maxAnnotationBytes - len(key)
+	for k, v := range child(obj, "metadata", "annotations") {
+		if k != key {
+			s, _ := v.(string)
+			room -= len(k) + len(s)
 		}
 	}
-	setAnnotation(obj, key, value)
+	data, err := Encode(c)
+	switch {
+	case err == nil && len(data) <= room:
+		setAnnotation(obj, key, string(data))
+	case len(TooLarge) <= room:
+		setAnnotation(obj, key, TooLarge)
+	default:
+		setAnnotation(obj, key, "")
+	}
 }
 
 // setAnnotation sets an annotation or, with the empty value, removes it. See setMetadata.

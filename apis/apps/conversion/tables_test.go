@@ -196,6 +196,19 @@ func TestScenario33WhatDoesNotFitIsSaidToBeTooLarge(t *testing.T) {
 	require.Contains(t, CarrierProblem(y), "edit this object through v1beta1")
 }
 
+// Annotations of more than 256 KiB would fail the whole list.
+func TestAnnotationsNeverGrowTooLarge(t *testing.T) {
+	for size := maxAnnotationBytes - 200; size < maxAnnotationBytes; size += 7 {
+		x := object(t, "StatefulSet", V1beta1, `{"metadata":{"name":"x"},"spec":{"reserveOrdinals":[1]}}`)
+		setAnnotation(x, "a", strings.Repeat("x", size))
+		total := 0
+		for k, v := range child(convert(t, x, V1alpha1), "metadata", "annotations") {
+			total += len(k) + len(v.(string))
+		}
+		require.LessOrEqual(t, total, maxAnnotationBytes)
+	}
+}
+
 func TestConvertFailsOnlyForWhatItCannotName(t *testing.T) {
 	for name, c := range map[string]struct{ obj, to, says string }{
 		"an unknown kind":          {`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Foo"}`, "apps.kruise.io/v1beta1", "Foo"},
