@@ -82,6 +82,12 @@ func TestScenario28ThereAndBackIsTheSameObject(t *testing.T) {
 	})
 }
 
+func TestAnAnnotationBesideOneThatRepeatsAMemberLeavesNothingBehind(t *testing.T) {
+	x := object(t, "CloneSet", V1beta1, `{"metadata":{"annotations":{"apps.kruise.io/image-predownload-min-updated-ready-pods":"3"}},"spec":{"updateStrategy":{"rollingUpdate":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":"33.3%"}}}}}`)
+	back := convert(t, convert(t, x, V1alpha1), V1beta1)
+	require.Empty(t, cmp.Diff(canonical(x), canonical(back)))
+}
+
 // replaced gives the input the carrier that took the place of a text that cannot be read.
 func replaced(x, back Tree, key string) Tree {
 	if _, ok := child(x, "metadata", "annotations")[key]; !ok || carrierOf(x, key) != nil || carrierOf(back, key) == nil {
@@ -110,15 +116,18 @@ func canonical(obj Tree) Tree {
 		if text(child(obj, "metadata", "labels"), excludePreparingDeleteLabel) == "true" {
 			setMetadata(obj, "labels", excludePreparingDeleteLabel, "")
 		}
+		repeats := false
 		for _, p := range preDownloads() {
 			if _, ok := p.parse(text(child(obj, "metadata", "annotations"), p.annotation)); ok {
 				setAnnotation(obj, p.annotation, "")
 			}
-			if _, given := p.format(child(obj, "spec", "updateStrategy", "rollingUpdate", inPlace)[p.member]); given {
-				// What would hold the annotation, which repeats the member, need not be the same either.
-				dropEmpty(child(obj, "metadata"), "annotations")
-				dropEmpty(obj, "metadata")
-			}
+			_, given := p.format(child(obj, "spec", "updateStrategy", "rollingUpdate", inPlace)[p.member])
+			repeats = repeats || given
+		}
+		if repeats {
+			// What would hold an annotation that repeats a member need not be the same either.
+			dropEmpty(child(obj, "metadata"), "annotations")
+			dropEmpty(obj, "metadata")
 		}
 		return obj
 	}
