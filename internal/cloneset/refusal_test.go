@@ -57,11 +57,11 @@ func TestAPodThatItsNodeRefusesIsReplacedThroughItsHook(t *testing.T) {
 	for _, p := range f.Active() {
 		require.NotEqual(t, pub.LifecycleStatePreparingNormal, pods.LifecycleState(p))
 	}
-	require.Empty(t, f.WithCPU("1"))
+	require.Empty(t, f.withCPU("1"))
 }
 
-// WithCPU is the name of a Pod whose first container has that limit; "" without any.
-func (f *fixture) WithCPU(limit string) string {
+// withCPU is the name of a Pod whose first container has that limit; "" without any.
+func (f *fixture) withCPU(limit string) string {
 	for _, p := range f.Active() {
 		if p.Spec.Containers[0].Resources.Limits.Cpu().String() == limit {
 			return p.Name

@@ -91,9 +91,7 @@ func TestARevisionThatCannotBeReadHoldsUpOnlyItsOwnPods(t *testing.T) {
 // What an update cannot do it still cannot while it is another Pod's turn; another spec is another matter.
 func TestAProblemIsToldOnceAndStays(t *testing.T) {
 	f := newFixture(t)
-	f.start(3, inPlace, rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
-		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
-	}))
+	f.start(3, inPlace, inPlaceOnly)
 	command := func(words ...string) edit {
 		return func(s *v1beta1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Command = words }
 	}
@@ -123,9 +121,7 @@ func TestAProblemIsToldOnceAndStays(t *testing.T) {
 
 func TestASetThatIsStalledIsNotReady(t *testing.T) {
 	f := newFixture(t)
-	f.start(2, inPlace, rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
-		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
-	}))
+	f.start(2, inPlace, inPlaceOnly)
 	f.Edit(claimTemplate("logs", "1Gi"))
 	f.Rest()
 	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)

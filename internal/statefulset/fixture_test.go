@@ -137,6 +137,12 @@ func paused(is bool) edit {
 	return rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) { r.Paused = is })
 }
 
+func inPlaceOnly(s *v1beta1.StatefulSet) {
+	rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
+		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
+	})(s)
+}
+
 func inPlace(s *v1beta1.StatefulSet) {
 	rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
 		r.PodUpdatePolicy = v1beta1.InPlaceIfPossiblePodUpdateStrategyType

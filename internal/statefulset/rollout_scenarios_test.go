@@ -467,9 +467,7 @@ func TestScenario78InPlace(t *testing.T) {
 
 func TestScenario79InPlaceOnlyShowsWhatItCannotDo(t *testing.T) {
 	f := newFixture(t)
-	f.start(3, parallel, inPlace, rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
-		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
-	}))
+	f.start(3, parallel, inPlace, inPlaceOnly)
 	f.Edit(func(s *v1beta1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "x", Value: "y"}}
 	})
@@ -548,12 +546,6 @@ func TestNothingIsUpdatedAfterAPodThatCannotBeInPlaceOnly(t *testing.T) {
 	f.Edit(image("b"))
 	f.Rest()
 	require.Equal(t, "0:a 1:a 2:a", f.state())
-}
-
-func inPlaceOnly(s *v1beta1.StatefulSet) {
-	rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
-		r.PodUpdatePolicy = v1beta1.InPlaceOnlyPodUpdateStrategyType
-	})(s)
 }
 
 func TestAnUpdateThatWasRefusedIsPutOffInParallel(t *testing.T) {
