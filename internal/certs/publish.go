@@ -170,17 +170,21 @@ func (r reading) bundles(parsed map[string][]Certificate) [][]Certificate {
 // asRead are the certificates of a bundle as the API server sees them, which passes over blocks with headers: a bundle with
 // one is not what it seems.
 func asRead(bundle []byte) []Certificate {
-	for rest := bundle; ; {
+	list, err := ParseCertificates(bundle)
+	if err != nil || hasHeaders(bundle) {
+		return nil
+	}
+	return list
+}
+
+func hasHeaders(bundle []byte) bool {
+	for {
 		var block *pem.Block
-		switch block, rest = pem.Decode(rest); {
-		case block == nil:
-			list, err := ParseCertificates(bundle)
-			if err != nil {
-				return nil
-			}
-			return list
-		case len(block.Headers) > 0:
-			return nil
+		if block, bundle = pem.Decode(bundle); block == nil {
+			return false
+		}
+		if len(block.Headers) > 0 {
+			return true
 		}
 	}
 }

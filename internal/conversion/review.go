@@ -173,19 +173,19 @@ func nameOf(object []byte) named {
 	return n
 }
 
+func ifKnown(name string, is func(string) bool) string {
+	if is(name) {
+		return name
+	}
+	return unknown
+}
+
 // convert appends an object in the desired version.
 func convert(out *bytes.Buffer, object []byte, desired string, observe Observer) error {
 	n := nameOf(object)
 	err := mapping.ConvertText(out, object, desired)
-	kind, from, to := n.kind, n.apiVersion, desired
-	if !mapping.IsKind(kind) {
-		kind = unknown
-	}
-	for _, version := range []*string{&from, &to} {
-		if !mapping.IsVersion(*version) {
-			*version = unknown
-		}
-	}
+	kind := ifKnown(n.kind, mapping.IsKind)
+	from, to := ifKnown(n.apiVersion, mapping.IsVersion), ifKnown(desired, mapping.IsVersion)
 	switch {
 	case err != nil:
 		observe(kind, from, to, "failed")

@@ -130,7 +130,7 @@ func (k Keeper) renew(ctx context.Context, h *History, o Owner, r *appsv1.Contro
 		change.Annotation(key, value)
 	}
 	if metav1.GetControllerOfNoCopy(r) == nil {
-		change.OwnerReferences(append(slices.Clone(r.OwnerReferences), o.Reference))
+		change.OwnerReferences(kube.WithOwner(r.OwnerReferences, o.Reference))
 	}
 	return k.patch(ctx, h, o, r, change)
 }
@@ -140,7 +140,7 @@ func (k Keeper) adopt(ctx context.Context, h *History, o Owner, r *appsv1.Contro
 }
 
 func adoption(r *appsv1.ControllerRevision, o Owner) *patch.Object {
-	return patch.New(r).IfUnchanged(r).OwnerReferences(append(slices.Clone(r.OwnerReferences), o.Reference))
+	return patch.New(r).IfUnchanged(r).OwnerReferences(kube.WithOwner(r.OwnerReferences, o.Reference))
 }
 
 func (k Keeper) patch(ctx context.Context, h *History, o Owner, r *appsv1.ControllerRevision, change *patch.Object) error {

@@ -73,7 +73,7 @@ func (r Refresh) Step(p *corev1.Pod) Step {
 			return r.resize(p, record.State, lacks, step)
 		}
 		if !batchesCompleted(p, record.State) {
-			if r.KeepInfeasible && restartsCompleted(p, record.State) && isRefused(p, record.State) {
+			if _, refused := Refusal(p); refused && r.KeepInfeasible && restartsCompleted(p, record.State) {
 				return r.settle(p, step, nil)
 			}
 			return step

@@ -180,9 +180,9 @@ func sameResizable(spec, status corev1.ResourceList) bool {
 
 func sameQuantity(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }
 
-// IsInfeasible says whether the Pod's node has said that it can never give the containers what they were to be given, and
+// isInfeasible says whether the Pod's node has said that it can never give the containers what they were to be given, and
 // why.
-func IsInfeasible(p *corev1.Pod) (string, bool) {
+func isInfeasible(p *corev1.Pod) (string, bool) {
 	c := pods.Condition(p, corev1.PodResizePending)
 	if c == nil || c.Status != corev1.ConditionTrue || c.Reason != corev1.PodReasonInfeasible {
 		return "", false
@@ -196,7 +196,7 @@ func IsInfeasible(p *corev1.Pod) (string, bool) {
 // Refusal is why the node will never give the containers what their latest update was to give them. What others have asked for
 // is no matter of ours, nor what an earlier update has.
 func Refusal(p *corev1.Pod) (why string, refused bool) {
-	if why, refused = IsInfeasible(p); !refused {
+	if why, refused = isInfeasible(p); !refused {
 		return "", false
 	}
 	r := Read(p)
@@ -206,15 +206,12 @@ func Refusal(p *corev1.Pod) (why string, refused bool) {
 	case r.Grace != nil:
 		return why, false
 	}
-	return why, isRefused(p, r.State)
+	return why, isRefusalOf(p, r.State)
 }
 
-// isRefused says whether it is this update that the node has refused. What an earlier one asked for in vain is no matter of
-// one that asks for something else, or has not asked yet.
-func isRefused(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
-	if _, infeasible := IsInfeasible(p); !infeasible {
-		return false
-	}
+// isRefusalOf says whether it is this update that the node has refused. What an earlier one asked for in vain is no matter of one that
+// asks for something else, or has not asked yet.
+func isRefusalOf(p *corev1.Pod, s *pub.InPlaceUpdateState) bool {
 	if seen := pods.Condition(p, corev1.PodResizePending).ObservedGeneration; seen > 0 && seen < p.Generation {
 		return false
 	}

@@ -368,10 +368,10 @@ func TestScenario43AnInfeasibleResizeEndsWhereThePodMustStay(t *testing.T) {
 	old, fresh := resources("1", "2"), resources("1", "3")
 	p := apply(t, withResources(livePod(), 0, old), updateTo(t, "web-B", template(mainResources(old)), template(mainResources(fresh)), 0, now))
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred})
-	_, infeasible := IsInfeasible(p)
+	_, infeasible := isInfeasible(p)
 	require.False(t, infeasible, "deferred is not infeasible")
 	p.Status.Conditions[len(p.Status.Conditions)-1].Reason = corev1.PodReasonInfeasible
-	why, infeasible := IsInfeasible(p)
+	why, infeasible := isInfeasible(p)
 	require.True(t, infeasible)
 	require.NotEmpty(t, why)
 	require.False(t, step(p, now).Due)

@@ -63,11 +63,8 @@ func (a *applying) createList(ctx context.Context, list []Creation, templates ma
 // tryCreate remembers the failure of a single Pod.
 func (a *applying) tryCreate(ctx context.Context, c Creation, from source) error {
 	err := a.create(ctx, c, from)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		// Somebody else's Pod holds the name. That it goes is an event.
-		return nil
-	case err == nil:
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		// Somebody else's Pod may hold the name. That it goes is an event.
 		return nil
 	}
 	if !kube.IsPassing(err) {
