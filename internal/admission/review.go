@@ -96,8 +96,8 @@ func decode(r *Asked) (*reviewed, error) {
 		if out.alpha.old, err = conversion.Decode(r.OldObject); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
-		out.alpha.object = conversion.KeepCarrier(out.alpha.old, out.alpha.object)
 	}
+	out.alpha.object = conversion.KeepCarrier(out.alpha.old, out.alpha.object)
 	if out.alpha.beta, err = conversion.Convert(out.alpha.object, inBeta); err == nil {
 		out.beta, err = conversion.Encode(out.alpha.beta)
 	}
@@ -203,12 +203,9 @@ func (k Kind) Check() Handle {
 			for _, e := range errs {
 				e.Field = k.AlphaField(e.Field)
 			}
-			for _, o := range []conversion.Tree{r.alpha.object, r.alpha.old} {
-				if problem := conversion.CarrierProblem(o); o != nil && problem != "" {
-					errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), "", problem))
-					break
-				}
-			}
+		}
+		if problem := r.carrierProblem(); problem != "" {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), field.OmitValueType{}, problem))
 		}
 		response := &admissionv1.AdmissionResponse{Allowed: len(errs) == 0, Warnings: shorten(warnings)}
 		if len(errs) > 0 {
@@ -216,6 +213,14 @@ func (k Kind) Check() Handle {
 		}
 		return response, nil
 	})
+}
+
+// carrierProblem is what is wrong with the annotation for what v1alpha1 lacks, or with the room for it; "" if nothing is.
+func (r *reviewed) carrierProblem() string {
+	if r.alpha != nil {
+		return conversion.CarrierProblem(r.alpha.old, r.alpha.object)
+	}
+	return conversion.RoomProblem(r.was, r.beta)
 }
 
 // refusal names every field, up to a limit.

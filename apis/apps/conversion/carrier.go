@@ -43,13 +43,7 @@ func putCarrier(obj Tree, key string, c Tree) {
 	if len(c) == 0 {
 		return
 	}
-	room := maxAnnotationBytes - len(key)
-	for k, v := range child(obj, "metadata", "annotations") {
-		if k != key {
-			s, _ := v.(string)
-			room -= len(k) + len(s)
-		}
-	}
+	room := carrierRoom(obj, key)
 	data, err := Encode(c)
 	switch {
 	case err == nil && len(data) <= room:
@@ -59,6 +53,18 @@ func putCarrier(obj Tree, key string, c Tree) {
 	default:
 		setAnnotation(obj, key, "")
 	}
+}
+
+// carrierRoom is how many bytes the value of a carrier may have beside the other annotations; negative: not even its key fits.
+func carrierRoom(obj Tree, key string) int {
+	room := maxAnnotationBytes - len(key)
+	for k, v := range child(obj, "metadata", "annotations") {
+		if k != key {
+			s, _ := v.(string)
+			room -= len(k) + len(s)
+		}
+	}
+	return room
 }
 
 // setAnnotation sets an annotation or, with the empty value, removes it. See setMetadata.
@@ -106,46 +112,4 @@ func hasHome(obj Tree) bool {
 		}
 	}
 	return true
-}
-
-// KeepCarrier is the rule for a v1alpha1 UPDATE by a client that left the carrier out, as a plain PUT of an old manifest
-// does: if the new object has no carrier and the old one has, the new one gets it, and nothing is erased. Both objects are
-// v1alpha1; neither is changed. The answer is the new object itself when there is nothing to do. A client that means to
-// clear what the carrier holds sets it to `{}`; what it says beside an edited field is stale and never wins.
-//
-// For AdvancedCronJob the carrier stands for a third template, so it is not kept beside one of the two others.
-//
-// A carrier that says [TooLarge] is kept too, so that validation sees that this object must not be written in v1alpha1.
-func KeepCarrier(old, updated Tree) Tree {
-	kind := text(updated, "kind")
-	if _, known := mappingOf(kind); !known || text(old, "kind") != kind || !hasHome(updated) {
-		return updated
-	}
-	key := CarrierKey(kind, V1beta1)
-	value, _ := child(old, "metadata", "annotations")[key].(string)
-	if _, ok := child(updated, "metadata", "annotations")[key]; ok || value == "" {
-		return updated
-	}
-	if kind == "AdvancedCronJob" && hasVisibleTemplate(updated) {
-		return updated
-	}
-	kept := deepCopyTree(updated)
-	setAnnotation(kept, key, value)
-	return kept
-}
-
-// CarrierProblem tells admission what is wrong with the carrier of a v1alpha1 object, "" if nothing is or there is none.
-// It belongs to the field metadata.annotations.
-func CarrierProblem(obj Tree) string {
-	key := CarrierKey(text(obj, "kind"), V1beta1)
-	value, ok := child(obj, "metadata", "annotations")[key]
-	switch {
-	case !ok:
-		return ""
-	case value == TooLarge:
-		return key + ": this object has more fields than v1alpha1 can carry; edit this object through v1beta1"
-	case carrierOf(obj, key) == nil:
-		return key + ": must be a JSON object as written by the conversion"
-	}
-	return ""
 }

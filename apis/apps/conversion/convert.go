@@ -88,22 +88,28 @@ type mapping struct {
 	// spec and status are what all these functions look at there, in either version; they may look at labels and
 	// annotations, too, and at nothing else.
 	spec, status reach
+	// carries is what down returns, beside "restore".
+	carries reach
 }
 
 func mappingOf(kind string) (mapping, bool) {
 	switch kind {
 	case "AdvancedCronJob":
-		return mapping{kind: kind, up: advancedCronJobUp, down: advancedCronJobDown, spec: advancedCronJobSpec()}, true
+		return mapping{kind: kind, up: advancedCronJobUp, down: advancedCronJobDown, spec: advancedCronJobSpec(), carries: reach{{"spec", advancedCronJobSpec()}}}, true
 	case "BroadcastJob":
 		return mapping{kind: kind}, true
 	case "CloneSet":
 		return mapping{
 			kind: kind, up: cloneSetUp, down: cloneSetDown, maskAlpha: maskCloneSetAlpha, maskBeta: maskCloneSetBeta, spec: cloneSetSpec(),
+			carries: reach{{"updateStrategy", whole("for", "members", "podUpdatePolicy", "rollingUpdate", "type")}},
 		}, true
 	case "SidecarSet":
-		return mapping{kind: kind, up: sidecarSetUp, down: sidecarSetDown, spec: sidecarSetSpec()}, true
+		return mapping{kind: kind, up: sidecarSetUp, down: sidecarSetDown, spec: sidecarSetSpec(), carries: whole("customVersion", "label")}, true
 	case "StatefulSet":
-		return mapping{kind: kind, up: statefulSetUp, down: statefulSetDown, spec: whole(lackingSpec()...), status: whole(lackingStatus()...)}, true
+		return mapping{
+			kind: kind, up: statefulSetUp, down: statefulSetDown, spec: whole(lackingSpec()...), status: whole(lackingStatus()...),
+			carries: reach{{"spec", whole(lackingSpec()...)}, {"status", whole(lackingStatus()...)}},
+		}, true
 	case "UnitedDeployment":
 		return mapping{
 			kind: kind, up: unitedDeploymentUp, down: unitedDeploymentDown, spec: unitedDeploymentSpec(), status: unitedDeploymentStatus(),
@@ -132,7 +138,7 @@ func (m mapping) convertUp(alpha Tree) Tree {
 		_, lost = try(with(carry, restoreMember, Tree{}))
 		out, _ = try(with(carry, restoreMember, lost))
 	}
-	restore(m.kind, out, carried, m.maskBeta)
+	m.restore(out, carried, m.maskBeta)
 	return out
 }
 
@@ -176,7 +182,7 @@ func (m mapping) plainDown(beta Tree) (alpha, carry Tree) {
 	carried := takeCarrier(alpha, CarrierKey(m.kind, V1alpha1))
 	carry = m.down(alpha, carried)
 	// Unmasked: on this side an annotation may be the only place that says a value.
-	restore(m.kind, alpha, carried, nil)
+	m.restore(alpha, carried, nil)
 	return alpha, carry
 }
 

@@ -66,7 +66,7 @@ func holdsMetadata(path []string) bool { return path[0] == "metadata" && len(pat
 // restore applies the entries of a carrier to an owned object where the object (as masked) still has what the entry was
 // written for. Labels and annotations come before what they are in. Carriers can be written by hand, so entries that could
 // make an object unreadable are passed over.
-func restore(kind string, obj, carrier Tree, mask func(Tree)) {
+func (m mapping) restore(obj, carrier Tree, mask func(Tree)) {
 	entries := child(carrier, restoreMember)
 	if len(entries) == 0 {
 		return
@@ -77,7 +77,7 @@ func restore(kind string, obj, carrier Tree, mask func(Tree)) {
 	for _, p := range pointers {
 		entry, ok := entries[p].(Tree)
 		path := parsePointer(p)
-		if !ok || !mayRestore(kind, path, entry) {
+		if !ok || !m.mayRestore(path, entry) {
 			continue
 		}
 		if holdsMetadata(path) {
@@ -117,28 +117,46 @@ func set(obj Tree, path []string, entry Tree) {
 	delete(obj, path[last])
 }
 
-// mayRestore allows what conversions write: anything in spec and status; in metadata only the labels and annotations that
-// mappings know, and what they are in when it is empty. The API server would refuse the result, and with it every list
-// that the object is in, if anything else in metadata changed or a label were malformed.
-func mayRestore(kind string, path []string, entry Tree) bool {
+// mayRestore allows what conversions write: what their mappings look at; in metadata only the labels and annotations that
+// they know; and what any of that is in, when it is empty. Anything else would be a way to write what the API server guards
+// otherwise: the status, or a spec without a new generation. It would refuse the result, and with it every list that the
+// object is in, if anything else in metadata changed or a label were malformed.
+func (m mapping) mayRestore(path []string, entry Tree) bool {
 	if len(path) == 0 {
 		return false
 	}
 	to, given := entry["to"]
-	switch {
-	case path[0] == "spec" || path[0] == "status":
-		return true
-	case path[0] != "metadata" || len(path) > 3 || len(path) > 1 && path[1] != "labels" && path[1] != "annotations":
+	switch m.reach().look(path) {
+	case above:
+		return isHollow(entry["from"]) && isHollow(to)
+	case outside:
 		return false
+	}
+	switch {
+	case path[0] != "metadata":
+		return true
 	case len(path) < 3:
 		return isEmpty(entry["from"]) && isEmpty(to)
+	case len(path) > 3:
+		return false
 	case given:
-		return writable(kind, path[1], path[2], to)
+		return writable(m.kind, path[1], path[2], to)
 	}
-	return knownKey(kind, path[1], path[2])
+	return knownKey(m.kind, path[1], path[2])
 }
 
 func isEmpty(v any) bool { return v == nil || equal(v, Tree{}) }
+
+// isHollow tells whether a value says nothing: it is absent, null, or an object that has only such members.
+func isHollow(v any) bool {
+	t, ok := v.(Tree)
+	for _, w := range t {
+		if !isHollow(w) {
+			return false
+		}
+	}
+	return ok || v == nil
+}
 
 func writable(kind, member, key string, value any) bool {
 	s, ok := value.(string)

@@ -193,7 +193,7 @@ func TestScenario33WhatDoesNotFitIsSaidToBeTooLarge(t *testing.T) {
 	x["spec"].(Tree)["template"].(Tree)[imageListPullJobTemplate] = Tree{"spec": strings.Repeat("x", 300<<10)}
 	y := convert(t, x, V1alpha1)
 	require.Equal(t, TooLarge, child(y, "metadata", "annotations")[CarrierKey("AdvancedCronJob", V1beta1)])
-	require.Contains(t, CarrierProblem(y), "edit this object through v1beta1")
+	require.Contains(t, CarrierProblem(nil, y), "edit this object through v1beta1")
 }
 
 // Annotations of more than 256 KiB would fail the whole list.
@@ -224,48 +224,11 @@ func TestConvertFailsOnlyForWhatItCannotName(t *testing.T) {
 	}
 }
 
-func TestAHandWrittenCarrierCannotMakeAnObjectUnreadable(t *testing.T) {
-	for name, entry := range map[string]string{
-		"by its name":            `"/metadata/name":{"from":"x","to":"y"}`,
-		"by its kind":            `"/kind":{"from":"SidecarSet","to":"Foo"}`,
-		"by a malformed label":   `"/metadata/labels/apps.kruise.io~1sidecarset-custom-version":{"to":"not a label!"}`,
-		"by a strange label":     `"/metadata/labels/other":{"to":"x"}`,
-		"by labels that are odd": `"/metadata/labels":{"to":5}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := object(t, "SidecarSet", V1beta1, `{"metadata":{"name":"x"},"spec":{"a":1}}`)
-			clean := encode(t, convert(t, x, V1alpha1))
-			setAnnotation(x, CarrierKey("SidecarSet", V1alpha1), `{"restore":{`+entry+`}}`)
-			require.Equal(t, clean, encode(t, convert(t, x, V1alpha1)))
-		})
-	}
-}
-
 func TestACustomVersionThatIsNoLabelValueIsNotMadeALabel(t *testing.T) {
 	x := object(t, "SidecarSet", V1beta1, `{"metadata":{"name":"x"},"spec":{"customVersion":"not a label!"}}`)
 	y := convert(t, x, V1alpha1)
 	require.Empty(t, child(y, "metadata", "labels"))
 	require.Equal(t, encode(t, x), encode(t, convert(t, y, V1beta1)))
-}
-
-func TestAnUpdateThatOmitsTheCarrierKeepsIt(t *testing.T) {
-	const carrier = `{"metadata":{"annotations":{"apps.kruise.io/%s-v1beta1-fields":"C"}}}`
-	for name, c := range map[string]struct{ kind, updated, want string }{
-		"59: a client dropped it":                  {"StatefulSet", `{"spec":{}}`, "C"},
-		"a client cleared it":                      {"StatefulSet", `{"metadata":{"annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{}"}}}`, "{}"},
-		"a client chose another template":          {"AdvancedCronJob", `{"spec":{"template":{"jobTemplate":{}}}}`, ""},
-		"a cron job has no template it can see":    {"AdvancedCronJob", `{"spec":{"template":{}}}`, "C"},
-		"metadata that cannot hold it stays alone": {"StatefulSet", `{"metadata":5}`, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			old := object(t, c.kind, V1alpha1, strings.Replace(carrier, "%s", strings.ToLower(c.kind), 1))
-			updated := object(t, c.kind, V1alpha1, c.updated)
-			before := encode(t, updated)
-			kept := KeepCarrier(old, updated)
-			require.Equal(t, c.want, text(child(kept, "metadata", "annotations"), CarrierKey(c.kind, V1beta1)))
-			require.Equal(t, before, encode(t, updated))
-		})
-	}
 }
 
 func TestDecodeTakesOneObjectOnly(t *testing.T) {

@@ -27,13 +27,8 @@ func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error 
 		to.Write(data)
 		return nil
 	}
-	if err := look(obj, m.reach()); err != nil {
+	if err := decodeReach(obj, m.reach()); err != nil {
 		return fmt.Errorf("decode object: %w", err)
-	}
-	if m.restoresBeyondReach(obj) {
-		if obj, err = Decode(data); err != nil {
-			return err
-		}
 	}
 	return encodeTo(to, m.convert(obj, desiredAPIVersion))
 }
@@ -93,44 +88,30 @@ func (m mapping) reach() reach {
 	return r
 }
 
-// restoresBeyondReach tells whether a carrier of the object has entries of "restore" about what has not been decoded.
-// Conversions write none, but nobody knows who wrote these.
-func (m mapping) restoresBeyondReach(obj Tree) bool {
-	for _, version := range []string{V1alpha1, V1beta1} {
-		for p := range child(carrierOf(obj, CarrierKey(m.kind, version)), restoreMember) {
-			if isBeyond(obj, parsePointer(p)) {
-				return true
-			}
-		}
-	}
-	return false
-}
+// place is where a path leads to, as seen from a reach.
+type place int
 
-// isBeyond tells whether a path leads to, or into, what has not been decoded.
-func isBeyond(obj Tree, path []string) bool {
-	var here any = obj
-	for _, k := range path {
-		t, ok := here.(Tree)
-		if !ok {
-			break
-		}
-		here = t[k]
-	}
-	return holdsText(here)
-}
+const (
+	outside place = iota
+	// above: to what something in reach is in.
+	above
+	inside
+)
 
-func holdsText(v any) bool {
-	switch v := v.(type) {
-	case json.RawMessage:
-		return true
-	case Tree:
-		for _, w := range v {
-			if holdsText(w) {
-				return true
-			}
+func (r reach) look(path []string) place {
+	if len(path) == 0 {
+		return above
+	}
+	for _, g := range r {
+		switch {
+		case g.member != path[0]:
+		case len(g.below) == 0:
+			return inside
+		default:
+			return g.below.look(path[1:])
 		}
 	}
-	return false
+	return outside
 }
 
 // sketch decodes what is in reach of an object.
@@ -139,11 +120,11 @@ func sketch(data []byte, r reach) (Tree, error) {
 	for name, value := range rawjson.Members(data) {
 		t[string(name)] = json.RawMessage(value)
 	}
-	return t, look(t, r)
+	return t, decodeReach(t, r)
 }
 
-// look decodes what is in reach of a tree that has been sketched. What is no object has nothing below and is decoded whole.
-func look(t Tree, r reach) error {
+// decodeReach decodes what is in reach of a tree that has been sketched. What is no object has nothing below and is decoded whole.
+func decodeReach(t Tree, r reach) error {
 	for _, g := range r {
 		raw, ok := t[g.member].(json.RawMessage)
 		if !ok {

@@ -1,0 +1,180 @@
+package conversion
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// KeepCarrier is what admission does to a v1alpha1 object before it is judged. Both objects are v1alpha1, old is nil on
+// CREATE; neither is changed. The answer is the new object itself when there is nothing to do.
+//
+// A client that left the carrier out, as a plain PUT of an old manifest does, gets that of the old object, and nothing is
+// erased. A client that means to clear what the carrier holds sets it to `{}`; what it says beside an edited field is stale
+// and never wins. For AdvancedCronJob the carrier stands for a third template, so it is not kept beside one of the two others.
+// A carrier that says [TooLarge] is kept too, so that validation sees that this object must not be written in v1alpha1.
+//
+// What a carrier says of the status is always that of the old object: as the API server has it for the status itself.
+func KeepCarrier(old, updated Tree) Tree {
+	kind := text(updated, "kind")
+	m, known := mappingOf(kind)
+	if !known || old != nil && text(old, "kind") != kind || !hasHome(updated) {
+		return updated
+	}
+	key := CarrierKey(kind, V1beta1)
+	if _, ok := child(updated, "metadata", "annotations")[key]; ok {
+		return m.keepStatus(old, updated, key)
+	}
+	value, _ := child(old, "metadata", "annotations")[key].(string)
+	if value == "" || kind == "AdvancedCronJob" && hasVisibleTemplate(updated) {
+		return updated
+	}
+	return annotated(updated, key, value)
+}
+
+func annotated(obj Tree, key, value string) Tree {
+	obj = deepCopyTree(obj)
+	setAnnotation(obj, key, value)
+	return obj
+}
+
+func (m mapping) keepStatus(old, updated Tree, key string) Tree {
+	carrier := carrierOf(updated, key)
+	if carrier == nil {
+		return updated
+	}
+	kept := fork(carrier)
+	was := carrierOf(old, key)
+	replaceMember(kept, was, "status")
+	entries := fork(child(kept, restoreMember))
+	said := child(was, restoreMember)
+	for _, p := range slices.Concat(slices.Collect(maps.Keys(entries)), slices.Collect(maps.Keys(said))) {
+		if path := parsePointer(p); len(path) > 0 && path[0] == "status" {
+			replaceMember(entries, said, p)
+		}
+	}
+	if !equal(entries, child(kept, restoreMember)) && (len(entries) > 0 || child(kept, restoreMember) != nil) {
+		kept[restoreMember] = entries
+	}
+	data, err := Encode(kept)
+	if err != nil || equal(kept, carrier) {
+		return updated
+	}
+	return annotated(updated, key, string(data))
+}
+
+// replaceMember gives a member the value that it has in another object, or none.
+func replaceMember(t, from Tree, key string) {
+	delete(t, key)
+	if v, ok := from[key]; ok {
+		t[key] = v
+	}
+}
+
+// CarrierProblem tells admission what is wrong with the carrier of a v1alpha1 object, "" if nothing is or there is none.
+// It belongs to the field metadata.annotations. old is nil on CREATE; what it had already is not wrong, unless it is [TooLarge].
+func CarrierProblem(old, updated Tree) string {
+	m, known := mappingOf(text(updated, "kind"))
+	if !known {
+		return ""
+	}
+	key := CarrierKey(m.kind, V1beta1)
+	value, ok := child(updated, "metadata", "annotations")[key]
+	was, had := child(old, "metadata", "annotations")[key]
+	carrier := carrierOf(updated, key)
+	switch {
+	case value == TooLarge || was == TooLarge || m.up != nil && old != nil && !had && carrierRoom(old, key) < len(TooLarge):
+		// In the last case nothing tells whether there is more.
+		return key + ": this object has more fields than v1alpha1 can carry; edit this object through v1beta1"
+	case !ok || had && value == was:
+		return ""
+	case carrier == nil:
+		return key + ": must be a JSON object as written by the conversion"
+	}
+	if strange := m.strange(carrier); strange != "" {
+		return fmt.Sprintf("%s: must be as written by the conversion: %s is not; leave the annotation out to keep what it says, or set it to {}", key, strange)
+	}
+	return ""
+}
+
+// strange names what in a carrier on a v1alpha1 object no conversion writes; "" if there is nothing.
+func (m mapping) strange(carrier Tree) string {
+	for _, k := range slices.Sorted(maps.Keys(carrier)) {
+		if k != restoreMember {
+			if at := m.carries.strange(Tree{k: carrier[k]}); at != nil {
+				return pointer(at)
+			}
+			continue
+		}
+		entries, ok := carrier[k].(Tree)
+		if !ok {
+			return pointer([]string{k})
+		}
+		for _, p := range slices.Sorted(maps.Keys(entries)) {
+			entry, ok := entries[p].(Tree)
+			if !ok || !m.mayRestore(parsePointer(p), entry) {
+				return pointer([]string{k, p})
+			}
+		}
+	}
+	return ""
+}
+
+// strange is the path to the first member that is not in reach, or that is no object although something is below; nil if
+// there is none.
+func (r reach) strange(t Tree) []string {
+	for _, k := range slices.Sorted(maps.Keys(t)) {
+		i := slices.IndexFunc(r, func(g glance) bool { return g.member == k })
+		if i < 0 {
+			return []string{k}
+		}
+		if below := r[i].below; len(below) > 0 {
+			c, ok := t[k].(Tree)
+			if !ok {
+				return []string{k}
+			}
+			if at := below.strange(c); at != nil {
+				return append([]string{k}, at...)
+			}
+		}
+	}
+	return nil
+}
+
+// RoomProblem tells admission what is wrong with the annotations of a v1beta1 object that leave no room for its carrier, nor
+// for [TooLarge]: whoever wrote it through v1alpha1 would erase what v1alpha1 lacks. "" if nothing is, or if old, which is nil
+// on CREATE, was like that. Both are JSON text. It belongs to the field metadata.annotations.
+func RoomProblem(old, updated []byte) string {
+	if len(updated) < maxAnnotationBytes/2 {
+		return ""
+	}
+	is, err := Decode(updated)
+	if err != nil {
+		return ""
+	}
+	missing := missingRoom(is)
+	if missing == 0 {
+		return ""
+	}
+	if was, err := Decode(old); err == nil && missingRoom(was) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d bytes too many: of %d some must be left for what v1alpha1 cannot say", missing, maxAnnotationBytes)
+}
+
+func missingRoom(beta Tree) int {
+	key := CarrierKey(text(beta, "kind"), V1beta1)
+	if missing := -carrierRoom(beta, key) + len(TooLarge); missing > 0 && carriesAnything(beta, key) {
+		return missing
+	}
+	return 0
+}
+
+func carriesAnything(beta Tree, key string) bool {
+	bare := fork(beta)
+	if metadata := own(bare, "metadata"); metadata != nil {
+		delete(metadata, "annotations")
+	}
+	alpha, err := Convert(bare, Group+"/"+V1alpha1)
+	return err == nil && child(alpha, "metadata", "annotations")[key] != nil
+}
