@@ -29,6 +29,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 // Env is what a component is built from.
@@ -169,13 +170,13 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	core := rest.CopyConfig(config)
 	core.ContentType = runtime.ContentTypeProtobuf
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	kube, err := kubernetes.NewForConfig(core)
+	client, err := kubernetes.NewForConfig(core)
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the core client: %w", err)
 	}
-	flotilla, err := versioned.NewForConfig(config)
+	flotilla, err := kube.NewFlotilla(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("building the client: %w", err)
+		return nil, nil, err
 	}
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -185,7 +186,7 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the client for CRDs: %w", err)
 	}
-	recorder, closeEvents, err := newRecorder(component, kube)
+	recorder, closeEvents, err := newRecorder(component, client)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,12 +196,12 @@ func newEnv(component string, log logr.Logger, config *rest.Config, o *Options) 
 	}
 	return &Env{
 		Component: component, Log: log, Clock: clock.RealClock{}, Namespace: o.Namespace,
-		Kube: kube, Flotilla: flotilla, Metadata: meta, Extensions: extensions, Recorder: recorder, Informers: name,
+		Kube: client, Flotilla: flotilla, Metadata: meta, Extensions: extensions, Recorder: recorder, Informers: name,
 	}, closeEvents, nil
 }
 
 // newRecorder returns a recorder, and a function that sends what is left and ends it.
-func newRecorder(component string, kube kubernetes.Interface) (record.EventRecorder, func(), error) {
+func newRecorder(component string, client kubernetes.Interface) (record.EventRecorder, func(), error) {
 	s := runtime.NewScheme()
 	if err := scheme.AddToScheme(s); err != nil {
 		return nil, nil, fmt.Errorf("building the scheme: %w", err)
@@ -209,7 +210,7 @@ func newRecorder(component string, kube kubernetes.Interface) (record.EventRecor
 		return nil, nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	var once sync.Once
 	return broadcaster.NewRecorder(s, corev1.EventSource{Component: component}), func() { once.Do(broadcaster.Shutdown) }, nil
 }

@@ -70,7 +70,7 @@ func newController(env *app.Env, options Options) (*Controller, error) {
 	}
 	env.Metrics.MustRegister(workload.NewProgress(metricsSubsystem, c.sets.GetStore(), rolloutOf))
 	c.syncer = &workload.Syncer[*v1beta1.CloneSet]{
-		Kind: "CloneSet", Store: c.sets.GetStore(), Gate: c.gate, Clock: env.Clock, Metrics: c.metrics,
+		Kind: "CloneSet", Store: c.sets.GetStore(), Gate: c.gate, Clock: env.Clock, Metrics: c.metrics, Recorder: env.Recorder,
 		Gone: func(key cache.ObjectName) { c.loop.Forget(key) }, Forget: c.forget, Work: c.syncSet,
 	}
 	return c, nil

@@ -67,7 +67,7 @@ func newController(env *app.Env) (*Controller, error) {
 	}
 	env.Metrics.MustRegister(workload.NewProgress(metricsSubsystem, c.sets.GetStore(), rolloutOf))
 	c.syncer = &workload.Syncer[*v1beta1.StatefulSet]{
-		Kind: "StatefulSet", Store: c.sets.GetStore(), Gate: c.gate, Clock: env.Clock, Metrics: c.metrics,
+		Kind: "StatefulSet", Store: c.sets.GetStore(), Gate: c.gate, Clock: env.Clock, Metrics: c.metrics, Recorder: env.Recorder,
 		Gone: func(key cache.ObjectName) { c.loop.Forget(key) }, Forget: c.forget, Work: c.syncSet,
 	}
 	return c, nil

@@ -2,7 +2,10 @@ package workload
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 const metricsNamespace = "flotilla"
@@ -100,7 +103,7 @@ func (p *progress) Describe(out chan<- *prometheus.Desc) {
 func (p *progress) Collect(out chan<- prometheus.Metric) {
 	for _, item := range p.owners.List() {
 		r, ok := p.of(item)
-		if !ok {
+		if o, isObject := item.(metav1.Object); !ok || isObject && kube.Unreadable(o) != "" {
 			continue
 		}
 		for d, value := range map[*prometheus.Desc]int32{

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/flotilla-k8s/flotilla/internal/kube"
@@ -39,11 +42,15 @@ type Syncer[T metav1.Object] struct {
 	Gate    *kube.Gate
 	Clock   clock.PassiveClock
 	Metrics *Metrics
+	// Recorder is told of owners that cannot be read.
+	Recorder record.EventRecorder
 	// Gone is told of a key without an object, Forget of an owner that was deleted.
 	Gone   func(key cache.ObjectName)
 	Forget func(uid types.UID)
 	// Work brings an owner closer to its spec. The object is the cache's: it is not to be changed.
 	Work func(ctx context.Context, owner T) (time.Duration, error)
+
+	unreadable Once
 }
 
 // Sync works on the owner of that key, once the caches show what earlier syncs wrote for it.
@@ -71,11 +78,25 @@ func (s *Syncer[T]) Sync(ctx context.Context, key cache.ObjectName) (time.Durati
 		return 0, err
 	}
 	start := s.Clock.Now()
-	again, err := s.Work(ctx, owner)
+	again, err := s.work(ctx, owner)
 	s.Metrics.duration.Observe(s.Clock.Since(start).Seconds())
 	s.forgetIfGone(key, owner.GetUID())
 	s.Metrics.syncs.WithLabelValues(resultOf(again, err)).Inc()
 	return max(again, 0), err
+}
+
+// work leaves an owner alone that cannot be read: its Pods stay as they are.
+func (s *Syncer[T]) work(ctx context.Context, owner T) (time.Duration, error) {
+	why := kube.Unreadable(owner)
+	if why == "" {
+		s.unreadable.Forget(owner.GetUID())
+		return s.Work(ctx, owner)
+	}
+	object, ok := any(owner).(runtime.Object)
+	if ok && s.unreadable.Tell(owner.GetUID()) {
+		s.Recorder.Eventf(object, corev1.EventTypeWarning, ReasonInvalidSpec, "cannot be read, and is left alone until it is mended: %s", why)
+	}
+	return Stalled, nil
 }
 
 func resultOf(again time.Duration, err error) string {
@@ -103,6 +124,7 @@ func (s *Syncer[T]) read(key cache.ObjectName) (owner T, exists bool, err error)
 func (s *Syncer[T]) forgetIfGone(key cache.ObjectName, uid types.UID) {
 	owner, exists, err := s.read(key)
 	if err == nil && (!exists || owner.GetUID() != uid) {
+		s.unreadable.Forget(uid)
 		s.Forget(uid)
 	}
 }
