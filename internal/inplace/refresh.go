@@ -26,7 +26,9 @@ type Refresh struct {
 	ResourcesAfter time.Duration
 	// Behind: the Pod is about to be updated again, from a broken record. Until then its gates stay as they are.
 	Behind bool
-	Now    time.Time
+	// Ahead: the gates of a Pod are answered before it has a node, so that its kubelet finds them answered.
+	Ahead bool
+	Now   time.Time
 }
 
 // Step is what Refresh comes to.
@@ -231,7 +233,7 @@ func (r Refresh) settle(p *corev1.Pod, step Step, over *pub.InPlaceUpdateState) 
 		lifecycle.SetState(o, next, r.Now)
 		step.State = next
 	}
-	if p.Spec.NodeName != "" {
+	if r.Ahead || p.Spec.NodeName != "" {
 		// A gate of a Pod without a node answers nothing that anybody waits for.
 		r.answerGates(o, p, next)
 	}

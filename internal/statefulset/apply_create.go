@@ -11,13 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/go-logr/logr"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 )
 
-// defaultAtOnce bounds the Pods that one sync creates. The gates of the first ones are answered by the next sync, mostly
-// before their containers have started, and not after all the others have been created.
-const defaultAtOnce = 64
+// defaultAtOnce bounds the Pods that one sync creates: between two, the status tells how far it has come.
+const defaultAtOnce = 500
 
 // createAll makes claims and Pods that are missing, and returns whether all went well.
 func (a *applying) createAll(ctx context.Context) bool {
@@ -117,12 +120,26 @@ func (a *applying) create(ctx context.Context, c Creation, from source) error {
 		}
 	}
 	p := newPod(a.s.Set, c.Revision, from.template, c.Ordinal, a.now)
-	if _, err := a.writer.CreatePod(ctx, a.s.Set.UID, p); err != nil {
+	created, err := a.writer.CreatePod(ctx, a.s.Set.UID, p)
+	if err != nil {
 		return err
 	}
 	a.metrics.Created.Inc()
 	a.normal(EventSuccessfulCreate, "created Pod %s", p.Name)
+	a.openGates(ctx, created)
 	return nil
+}
+
+// openGates spares the kubelet of a new Pod a write of its own about gates that nobody has answered. It is an attempt: what
+// fails is done by the next sync.
+func (a *applying) openGates(ctx context.Context, p *corev1.Pod) {
+	step := inplace.Refresh{Lifecycle: a.s.Set.Spec.Lifecycle, AtTarget: true, Ahead: true, Now: a.now}.Step(p)
+	if step.State != pub.LifecycleStateNormal || !step.Due {
+		return
+	}
+	if _, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, step.Patch); err != nil {
+		logr.FromContextOrDiscard(ctx).V(2).Info("the gates of a new Pod are answered later", "pod", p.Name, "reason", err.Error())
+	}
 }
 
 // makeClaim creates a claim. One of that name that is there already will do, unless it is about to go: its name is all

@@ -225,8 +225,7 @@ func TestScenario63ScalingOutTogetherWithAnUpdate(t *testing.T) {
 	f.sync()
 	require.Equal(t, "0:a 1:a 2:a 3:a 4:a 5:b 6:b", f.state())
 	f.Settle()
-	f.Pass()
-	f.Pass()
+	f.sync()
 	require.Equal(t, "0:a 1:a 2:a 5:b 6:b", f.state())
 }
 

@@ -22,9 +22,6 @@ func TestScenario1OneAfterTheOther(t *testing.T) {
 		f.sync()
 		require.Equal(t, want, f.ordinals())
 		f.Settle()
-		// The gate of the new Pod is answered, and the Pod becomes ready.
-		f.sync()
-		f.Settle()
 	}
 	f.Rest()
 	require.Equal(t, "0 1 2", f.ordinals())
