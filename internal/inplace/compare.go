@@ -124,6 +124,7 @@ func differingFields[T any](a, b T) string {
 var ours = []string{
 	pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.CloneSetInstanceIDKey, pub.LifecycleStateKey, pub.LifecycleTimestampKey,
 	pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld,
+	pub.SpecifiedDeleteKey, pub.CloneSetRecreateRevisionKey,
 }
 
 func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) {

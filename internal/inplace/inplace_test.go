@@ -84,6 +84,23 @@ func TestMetadataIsPatchedNotReplaced(t *testing.T) {
 	require.Equal(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"old": nil, "k": "2", "new": "3"}}}, change.Metadata)
 }
 
+// What a template has because it was copied from a Pod moves no Pod, whether it comes or goes.
+func TestMetadataThatIsTrueOfOnePodAloneIsNotUpdated(t *testing.T) {
+	for _, key := range []string{
+		pub.SpecifiedDeleteKey, pub.CloneSetRecreateRevisionKey, pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.CloneSetInstanceIDKey,
+		pub.LifecycleStateKey, pub.LifecycleTimestampKey, pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey,
+		pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld,
+	} {
+		copied := template(label(key, "true"))
+		copied.Annotations = map[string]string{key: "true"}
+		for _, c := range [][2]*corev1.PodTemplateSpec{{template(), copied}, {copied, template()}} {
+			change, err := Compare(c[0], c[1], Abilities{})
+			require.NoError(t, err)
+			require.Empty(t, change.Metadata, key)
+		}
+	}
+}
+
 // livePod runs both containers and is ready.
 func livePod() *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-x", Namespace: "d", UID: "u", ResourceVersion: "7", Generation: 1,
