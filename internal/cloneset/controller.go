@@ -44,8 +44,8 @@ type Controller struct {
 	// random returns a number below its argument.
 	random func(int) int
 
+	caches workload.Caches
 	informers
-	start []func(ctx context.Context)
 
 	backoff kube.Backoff
 	memory  memory
@@ -76,12 +76,9 @@ func newController(env *app.Env, options Options) (*Controller, error) {
 	return c, nil
 }
 
-// Work syncs until the context ends. It begins when the caches show all that another leader may have done.
+// Work syncs until the context ends.
 func (c *Controller) Work(ctx context.Context, workers int) {
-	if err := kube.CatchUp(ctx, c.env.Metadata, c.env.Namespace, kube.Sources(c.watched)); err != nil {
-		return
-	}
-	c.loop.Run(ctx, workers)
+	c.caches.Work(ctx, c.loop, workers)
 }
 
 // metricsSubsystem is part of the names of the controller's metrics.

@@ -49,7 +49,7 @@ func fixtureOf(t *testing.T, options Options, random func(int) int) *fixture {
 			c.loop.(*kube.Loop).ShutDown()
 			c.loop, c.can, c.random, c.parallel = alarm, inplace.Abilities{Resize: true}, random, 1
 			f.controller = c
-			return modelcluster.Built{Watched: c.watched, Sync: c.sync}
+			return modelcluster.Built{Watched: c.caches.Watched, Sync: c.sync}
 		},
 	})
 	return f

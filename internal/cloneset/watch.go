@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,51 +9,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
-	flotillainformers "github.com/flotilla-k8s/flotilla/apis/client/informers/externalversions"
-	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // informers are what the controller reads.
 type informers struct {
 	sets, pods, claims, revisions cache.SharedIndexInformer
 	nodes                         *nodeCache
-	watched                       []kube.Watched
 }
 
 // watch builds the informers and says which event wakes which set. Nothing is read before Start.
 func (c *Controller) watch() error {
-	core := kubeinformers.NewSharedInformerFactoryWithOptions(c.env.Kube, 0,
-		kubeinformers.WithNamespace(c.env.Namespace), kubeinformers.WithInformerName(c.env.Informers))
-	ours := flotillainformers.NewSharedInformerFactoryWithOptions(c.env.Flotilla, 0,
-		flotillainformers.WithNamespace(c.env.Namespace), flotillainformers.WithInformerName(c.env.Informers))
+	c.caches = workload.NewCaches(c.env)
 	c.informers = informers{
-		sets:      ours.Apps().V1beta1().CloneSets().Informer(),
-		pods:      core.Core().V1().Pods().Informer(),
-		claims:    core.Core().V1().PersistentVolumeClaims().Informer(),
-		revisions: core.Apps().V1().ControllerRevisions().Informer(),
+		sets:      c.caches.Ours.Apps().V1beta1().CloneSets().Informer(),
+		pods:      c.caches.Core.Core().V1().Pods().Informer(),
+		claims:    c.caches.Core.Core().V1().PersistentVolumeClaims().Informer(),
+		revisions: c.caches.Core.Apps().V1().ControllerRevisions().Informer(),
 		nodes:     newNodeCache(c.env),
 	}
-	c.watched = []kube.Watched{
-		{Resource: v1beta1.SchemeGroupVersion.WithResource("clonesets"), Informer: c.sets, Transform: trimSet,
+	return c.caches.Watch(
+		kube.Watched{Resource: v1beta1.SchemeGroupVersion.WithResource("clonesets"), Informer: c.sets, Transform: trimSet,
 			Handler: kube.OwnerHandler[*v1beta1.CloneSet](func() kube.Waker { return c.loop }, c.forget)},
-		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod, false),
+		kube.Watched{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod, false),
 			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},
-		{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
+		kube.Watched{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
 			Handler: kube.OwnedHandler(c.wake), Selector: hasID(), Owned: true},
-		{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
+		kube.Watched{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
 			Handler: kube.OwnedHandler(c.wake), Owned: true},
-	}
-	c.start = []func(context.Context){
-		func(ctx context.Context) { core.StartWithContext(ctx) },
-		func(ctx context.Context) { ours.StartWithContext(ctx) },
-	}
-	return kube.SetUp(c.watched, c.env.WatchFailed)
+	)
 }
 
 // hasID selects what was made for sets. It spares reading all the Pods of a cluster twice.
@@ -67,17 +55,10 @@ func hasID() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// Start finds out what the cluster offers and fills the caches.
-func (c *Controller) Start(ctx context.Context) error {
-	resize, err := kube.HasSubresource(ctx, c.env.Kube.Discovery(), "v1", "pods/resize")
-	if err != nil {
-		return fmt.Errorf("asking whether Pods can be resized in place: %w", err)
-	}
-	c.can = inplace.Abilities{Resize: resize}
-	for _, start := range c.start {
-		start(ctx)
-	}
-	return kube.Fill(ctx, c.watched)
+// Start fills the caches, and finds out what the cluster offers.
+func (c *Controller) Start(ctx context.Context) (err error) {
+	c.can, err = c.caches.Fill(ctx)
+	return err
 }
 
 func isCloneSet(r *metav1.OwnerReference) bool {

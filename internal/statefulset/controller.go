@@ -37,6 +37,7 @@ type Controller struct {
 	// createAtOnce bounds the Pods that one sync creates, and how many missing ones it looks at.
 	createAtOnce int
 
+	caches workload.Caches
 	informers
 
 	backoff kube.Backoff
@@ -86,12 +87,9 @@ func rolloutOf(item any) (workload.Rollout, bool) {
 	}, true
 }
 
-// Work syncs until the context ends. It begins when the caches show all that another leader may have done.
+// Work syncs until the context ends.
 func (c *Controller) Work(ctx context.Context, workers int) {
-	if err := kube.CatchUp(ctx, c.env.Metadata, c.env.Namespace, kube.Sources(c.watched)); err != nil {
-		return
-	}
-	c.loop.Run(ctx, workers)
+	c.caches.Work(ctx, c.loop, workers)
 }
 
 // sync brings one set closer to its spec.

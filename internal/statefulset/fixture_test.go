@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 			c.loop.(*kube.Loop).ShutDown() //nolint:forcetypeassert // newController has just made it.
 			c.loop, c.can, c.parallel = alarm, inplace.Abilities{Resize: true}, 1
 			f.controller = c
-			return modelcluster.Built{Watched: c.watched, Sync: c.sync}
+			return modelcluster.Built{Watched: c.caches.Watched, Sync: c.sync}
 		},
 	})
 	return f

@@ -2,73 +2,53 @@ package statefulset
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
-	flotillainformers "github.com/flotilla-k8s/flotilla/apis/client/informers/externalversions"
-	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // informers are what the controller reads.
 type informers struct {
 	sets, pods, claims, revisions, classes cache.SharedIndexInformer
-	watched                                []kube.Watched
-	start                                  []func(ctx context.Context)
 }
 
 // watch builds the informers and says which event wakes which set. Nothing is read before Start.
 func (c *Controller) watch() error {
-	core := kubeinformers.NewSharedInformerFactoryWithOptions(c.env.Kube, 0,
-		kubeinformers.WithNamespace(c.env.Namespace), kubeinformers.WithInformerName(c.env.Informers))
-	ours := flotillainformers.NewSharedInformerFactoryWithOptions(c.env.Flotilla, 0,
-		flotillainformers.WithNamespace(c.env.Namespace), flotillainformers.WithInformerName(c.env.Informers))
+	c.caches = workload.NewCaches(c.env)
 	c.informers = informers{
-		sets:      ours.Apps().V1beta1().StatefulSets().Informer(),
-		pods:      core.Core().V1().Pods().Informer(),
-		claims:    core.Core().V1().PersistentVolumeClaims().Informer(),
-		revisions: core.Apps().V1().ControllerRevisions().Informer(),
-		classes:   core.Storage().V1().StorageClasses().Informer(),
-		start: []func(context.Context){
-			func(ctx context.Context) { core.StartWithContext(ctx) },
-			func(ctx context.Context) { ours.StartWithContext(ctx) },
-		},
+		sets:      c.caches.Ours.Apps().V1beta1().StatefulSets().Informer(),
+		pods:      c.caches.Core.Core().V1().Pods().Informer(),
+		claims:    c.caches.Core.Core().V1().PersistentVolumeClaims().Informer(),
+		revisions: c.caches.Core.Apps().V1().ControllerRevisions().Informer(),
+		classes:   c.caches.Core.Storage().V1().StorageClasses().Informer(),
 	}
-	c.watched = []kube.Watched{
-		{Resource: v1beta1.SchemeGroupVersion.WithResource("statefulsets"), Informer: c.sets, Transform: trimSet,
+	return c.caches.Watch(
+		kube.Watched{Resource: v1beta1.SchemeGroupVersion.WithResource("statefulsets"), Informer: c.sets, Transform: trimSet,
 			Handler: kube.OwnerHandler[*v1beta1.StatefulSet](func() kube.Waker { return c.loop }, c.forget)},
-		{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod, true),
+		kube.Watched{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Informer: c.pods, Transform: kube.TrimPods(isOurPod, true),
 			Handler: kube.OwnedHandler(c.wake), Owned: true},
-		{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
+		kube.Watched{Resource: corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), Informer: c.claims, Transform: trimClaim,
 			Handler: kube.OwnedHandler(c.wakeForClaim), Owned: true},
-		{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
+		kube.Watched{Resource: appsv1.SchemeGroupVersion.WithResource("controllerrevisions"), Informer: c.revisions, Transform: trimRevision,
 			Handler: kube.OwnedHandler(c.wake), Owned: true},
-		{Resource: storagev1.SchemeGroupVersion.WithResource("storageclasses"), Informer: c.classes, Transform: trimClass,
+		kube.Watched{Resource: storagev1.SchemeGroupVersion.WithResource("storageclasses"), Informer: c.classes, Transform: trimClass,
 			Handler: kube.OwnedHandler(c.wakeForClass), ClusterScoped: true},
-	}
-	return kube.SetUp(c.watched, c.env.WatchFailed)
+	)
 }
 
-// Start finds out what the cluster offers and fills the caches.
-func (c *Controller) Start(ctx context.Context) error {
-	resize, err := kube.HasSubresource(ctx, c.env.Kube.Discovery(), "v1", "pods/resize")
-	if err != nil {
-		return fmt.Errorf("asking whether Pods can be resized in place: %w", err)
-	}
-	c.can = inplace.Abilities{Resize: resize}
-	for _, start := range c.start {
-		start(ctx)
-	}
-	return kube.Fill(ctx, c.watched)
+// Start fills the caches, and finds out what the cluster offers.
+func (c *Controller) Start(ctx context.Context) (err error) {
+	c.can, err = c.caches.Fill(ctx)
+	return err
 }
 
 // isStatefulSet tells an Advanced StatefulSet from a native one by the API group; the version does not matter.
