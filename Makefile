@@ -63,7 +63,10 @@ cluster-up: $(BIN)/cluster ## Start a local Kubernetes in DIR with SIM_NODES sim
 
 .PHONY: cluster-down
 cluster-down: $(BIN)/cluster ## Stop the local Kubernetes in DIR, or all that were started from here
-	@shopt -s nullglob; for d in $(if $(filter command line,$(origin DIR)),$(DIR),$(CURDIR)/.cluster/*/); do $(BIN)/cluster down --dir $$d; done
+	@shopt -s nullglob; dirs=($(if $(filter command line,$(origin DIR)),$(DIR),$(CURDIR)/.cluster/*/)); left=0; \
+	for d in "$${dirs[@]}"; do $(BIN)/cluster down --dir "$$d" || left=1; done; \
+	if [[ $${#dirs[@]} == 0 ]]; then echo "No cluster runs that was started from here."; fi; \
+	exit $$left
 
 .PHONY: demo
 demo: build ## Roll a CloneSet on a real API server and watch it

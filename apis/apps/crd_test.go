@@ -220,3 +220,29 @@ func TestCRDsAreValidAndSmall(t *testing.T) {
 		require.Empty(t, conversion.Webhook.ClientConfig.CABundle)
 	}
 }
+
+func TestRulesOfCRDsAreReportedInWordsAndAtTheirFields(t *testing.T) {
+	_, crds := load(t)
+	for plural, crd := range crds {
+		for _, v := range crd.Spec.Versions {
+			for _, rule := range v.Schema.OpenAPIV3Schema.XValidations {
+				if strings.Contains(rule.Rule, "self.metadata.name") {
+					require.Equal(t, ".metadata.name", rule.FieldPath, "%s %s: %s", plural, v.Name, rule.Rule)
+				}
+			}
+			inWords := 0
+			visit(v.Schema.OpenAPIV3Schema, "", func(path string, s *apiextensionsv1.JSONSchemaProps) {
+				if !s.XIntOrString {
+					return
+				}
+				// In the subsets of a UnitedDeployment no rule is cheap enough.
+				require.False(t, strings.HasSuffix(s.Pattern, "%$") && plural != "uniteddeployments", "%s %s: %s", plural, v.Name, path)
+				for _, rule := range s.XValidations {
+					require.Contains(t, rule.Message, "percentage", "%s %s: %s", plural, v.Name, path)
+					inWords++
+				}
+			})
+			require.Equal(t, plural != "uniteddeployments", inWords > 0, "%s %s", plural, v.Name)
+		}
+	}
+}

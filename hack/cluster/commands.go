@@ -17,13 +17,13 @@ import (
 
 const maxNodes = 5000
 
-// usageError is a command line that is wrong. Its message is one line that says what is allowed.
+// usageError is a command line that is wrong. Its message is one line that begins with the command and says what is allowed.
 type usageError struct{ message string }
 
 func (e *usageError) Error() string { return e.message }
 
-func usagef(format string, args ...any) error {
-	return &usageError{message: strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")}
+func usagef(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{message: cmd.CommandPath() + ": " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")}
 }
 
 func newCommand() *cobra.Command {
@@ -36,16 +36,16 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			names := commandNames(cmd)
 			if len(args) > 0 {
-				return usagef("unknown command %q; allowed: %s", args[0], names)
+				return usagef(cmd, "unknown command %q; allowed: %s", args[0], names)
 			}
-			return usagef("a command is missing; allowed: %s (see --help)", names)
+			return usagef(cmd, "a command is missing; allowed: %s (see --help)", names)
 		},
 		Args: cobra.ArbitraryArgs,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s: %v; allowed: %s", cmd.CommandPath(), err, flagNames(cmd))
+		return usagef(cmd, "%v; allowed: %s", plain(err), allowed(cmd))
 	})
 	root.AddCommand(buildCommand(), upCommand(), downCommand(), kubeconfigCommand(), statusCommand(), runCommand())
 	return root
@@ -59,6 +59,27 @@ func commandNames(cmd *cobra.Command) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// allowed is what may come after a command.
+func allowed(cmd *cobra.Command) string {
+	if cmd.HasSubCommands() {
+		return commandNames(cmd) + ", and --help"
+	}
+	return flagNames(cmd)
+}
+
+// plain says of a value that cannot be read what it must be, instead of how reading it failed.
+func plain(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	must := map[string]string{"int": "an integer", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
+	if must == "" {
+		return err
+	}
+	return fmt.Errorf("--%s is %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), must)
 }
 
 func flagNames(cmd *cobra.Command) string {
@@ -80,7 +101,7 @@ func flagNames(cmd *cobra.Command) string {
 // noArguments refuses arguments beside flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s: unexpected argument %q; allowed: %s", cmd.CommandPath(), args[0], flagNames(cmd))
+		return usagef(cmd, "unexpected argument %q; allowed: %s", args[0], flagNames(cmd))
 	}
 	return nil
 }
@@ -91,7 +112,7 @@ func dirFlag(cmd *cobra.Command) *string {
 
 func requireDir(cmd *cobra.Command, dir string) error {
 	if dir == "" {
-		return usagef("%s: --dir DIR is required; allowed: %s", cmd.CommandPath(), flagNames(cmd))
+		return usagef(cmd, "--dir DIR is required; allowed: %s", flagNames(cmd))
 	}
 	return nil
 }
@@ -119,10 +140,10 @@ func upCommand() *cobra.Command {
 			return err
 		}
 		if *nodes < 0 || *nodes > maxNodes {
-			return usagef("cluster up: --sim-nodes %d is out of range; allowed: 0 to %d", *nodes, maxNodes)
+			return usagef(cmd, "--sim-nodes %d is out of range; allowed: 0 to %d", *nodes, maxNodes)
 		}
 		if *port != 0 && (*port < 1024 || *port > 65535) {
-			return usagef("cluster up: --api-port %d is out of range; allowed: 1024 to 65535", *port)
+			return usagef(cmd, "--api-port %d is out of range; allowed: 1024 to 65535", *port)
 		}
 		if *realNode {
 			return errors.New("--real-node is not available yet; leave it out to get simulated nodes")
@@ -207,10 +228,10 @@ func runCommand() *cobra.Command {
 			return err
 		}
 		if err := local.CheckName(*name); err != nil {
-			return usagef("cluster run: %v", err)
+			return usagef(cmd, "%v", err)
 		}
 		if len(args) == 0 || cmd.ArgsLenAtDash() != 0 {
-			return usagef("cluster run: what to run comes after --; allowed: %s", cmd.Use)
+			return usagef(cmd, "what to run comes after --; allowed: %s", cmd.Use)
 		}
 		return local.Run(cmd.Context(), *dir, *name, args[0], args[1:], cmd.ErrOrStderr())
 	}

@@ -12,7 +12,10 @@ func TestWrongCommandLinesAreUsageErrorsOfOneLine(t *testing.T) {
 		"no command":           {},
 		"an unknown command":   {"start"},
 		"an unknown flag":      {"up", "--nodes", "3"},
+		"a flag of no command": {"--nodes"},
 		"no folder":            {"down"},
+		"no number":            {"up", "--dir", "x", "--sim-nodes", "abc"},
+		"neither yes nor no":   {"up", "--dir", "x", "--real-node=maybe"},
 		"too many nodes":       {"up", "--dir", "x", "--sim-nodes", "99999"},
 		"a negative number":    {"up", "--dir", "x", "--sim-nodes", "-1"},
 		"a privileged port":    {"up", "--dir", "x", "--api-port", "80"},
@@ -25,8 +28,13 @@ func TestWrongCommandLinesAreUsageErrorsOfOneLine(t *testing.T) {
 		command.SetArgs(args)
 		command.SetOut(&bytes.Buffer{})
 		err := command.ExecuteContext(t.Context())
-		if usage := (*usageError)(nil); !errors.As(err, &usage) || strings.Contains(err.Error(), "\n") {
+		usage := (*usageError)(nil)
+		if !errors.As(err, &usage) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, says, _ := strings.Cut(err.Error(), "allowed: "); !strings.HasPrefix(err.Error(), "cluster") || says == "" {
+			t.Errorf("%s: it says neither where nor what is allowed: %v", name, err)
 		}
 	}
 }

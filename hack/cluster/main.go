@@ -28,9 +28,10 @@ func run(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
 	if usage := (*usageError)(nil); errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, err)
 		return exitUsage
 	}
+	fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
 	return exitFailed
 }

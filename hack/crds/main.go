@@ -6,7 +6,7 @@
 //   - Pod and claim templates keep unknown fields and accept null, as they do on built-in workloads: a manifest for a
 //     newer Kubernetes must not lose fields, and one written by a template engine must not be refused.
 //   - Descriptions are shortened until a CRD fits into etcd and a watch cache comfortably.
-//   - Numbers that may be percentages get the pattern that the controllers parse.
+//   - Numbers that may be percentages get the rule that the controllers parse by, and rules about names their field.
 //   - The conversion webhook is named, and labels for installation tools are set.
 package main
 

@@ -17,15 +17,20 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 	delete(crd.Annotations, "controller-gen.kubebuilder.io/version")
 	crd.Labels = map[string]string{"app.kubernetes.io/part-of": "flotilla"}
 	crd.Spec.Conversion = conversion(crd.Spec.Names.Kind)
-	percent := `^[0-9]+%$`
-	if crd.Spec.Names.Kind == "CloneSet" {
-		percent = `^[0-9]+(\.[0-9]+)?%$`
+	share := percentage(`^[0-9]+%$`)
+	switch crd.Spec.Names.Kind {
+	case "CloneSet":
+		share = percentage(`^[0-9]+(\.[0-9]+)?%$`)
+	case "UnitedDeployment":
+		// Subsets are a list without end, in which the API server estimates such a rule as too expensive.
+		share = func(s *apiextensionsv1.JSONSchemaProps) { s.Pattern = `^[0-9]+%$` }
 	}
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		if crd.Spec.Names.Kind == "UnitedDeployment" {
 			dropChildRules(root)
 		}
+		nameField(root)
 		walk(root, false, func(s *apiextensionsv1.JSONSchemaProps, inTemplate bool) {
 			if inTemplate {
 				openTemplate(s)
@@ -39,7 +44,7 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 				s.Properties["imagePreDownloadParallelism"] = parallelism
 			}
 			if s.XIntOrString && s.Pattern == "" {
-				s.Pattern = percent
+				share(s)
 				s.Minimum = ptr.To(0.0)
 			}
 			boundSelector(s)
@@ -47,6 +52,31 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 				s.Nullable = true
 			}
 		})
+	}
+}
+
+// percentage gives a number that may be a percentage its rule. As a pattern the user would be shown that, without a word of
+// integers or spaces.
+func percentage(pattern string) func(*apiextensionsv1.JSONSchemaProps) {
+	return func(s *apiextensionsv1.JSONSchemaProps) {
+		s.XValidations = append(s.XValidations, apiextensionsv1.ValidationRule{
+			Rule:    "type(self) == int || self.matches(r'" + pattern + "')",
+			Message: "must be an integer, or a percentage such as 20% without spaces",
+		})
+	}
+}
+
+// nameField has the rules about an object's name report that field. It must be known to the schema for that.
+func nameField(root *apiextensionsv1.JSONSchemaProps) {
+	for i := range root.XValidations {
+		rule := &root.XValidations[i]
+		if !strings.Contains(rule.Rule, "self.metadata.name") {
+			continue
+		}
+		rule.FieldPath = ".metadata.name"
+		root.Properties["metadata"] = apiextensionsv1.JSONSchemaProps{
+			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": {Type: "string"}},
+		}
 	}
 }
 

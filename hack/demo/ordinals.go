@@ -12,11 +12,12 @@ import (
 	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
-const reserving = "reserve-ordinals"
+// reserving is the set of the example reserve-ordinals.
+const reserving = "db-reserve-ordinals"
 
 // reserve gives up one ordinal after the other; the Pods of all the others stay what they are.
 func (d *demo) reserve(ctx context.Context) (string, error) {
-	if err := d.apply("statefulset", reserving); err != nil {
+	if err := d.apply("statefulset", "reserve-ordinals"); err != nil {
 		return "", err
 	}
 	var seen []string

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,8 +18,11 @@ import (
 
 const (
 	namespace = "demo"
-	newImage  = "registry.example/web:1.1"
-	replicas  = 10
+	// Sets of examples, and the folders' files.
+	rolling  = "in-place"
+	holding  = "canary"
+	newImage = "registry.example/web:1.1"
+	replicas = 10
 	// The examples' own numbers.
 	maxUnavailable = 2
 	canaryUpdated  = 2
@@ -46,6 +48,7 @@ func (d *demo) play(ctx context.Context) (seen []string, err error) {
 		{"an Advanced StatefulSet gives up single ordinals", d.reserve},
 		{"both versions of the API speak of the same objects", d.bothVersions},
 		{"a refusal names its field", d.refusal},
+		{"a set that is protected is not deleted", d.protection},
 		{"a caBundle that somebody wipes comes back", d.repair},
 		{"certificates are replaced while requests run", d.rotate},
 	}
@@ -61,31 +64,18 @@ func (d *demo) play(ctx context.Context) (seen []string, err error) {
 	return seen, nil
 }
 
-// reset removes what an earlier demo left on a cluster that is still up.
-func (d *demo) reset(ctx context.Context) error {
-	namespaces := d.cluster.Kube.CoreV1().Namespaces()
-	err := namespaces.Delete(ctx, namespace, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting namespace %s: %w", namespace, err)
-	}
-	return localcluster.Await(ctx, within, func(ctx context.Context) error {
-		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-		return err
-	})
-}
-
 func (d *demo) create(ctx context.Context) (string, error) {
-	if err := d.apply("cloneset", "in-place"); err != nil {
+	if err := d.apply("cloneset", rolling); err != nil {
 		return "", err
 	}
-	if err := d.until(ctx, "in-place", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
+	if err := d.until(ctx, rolling, func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d of %d available", replicas, replicas), nil
 }
 
 func (d *demo) rollInPlace(ctx context.Context) (string, error) {
-	before, err := d.pods(ctx, "in-place")
+	before, err := d.pods(ctx, rolling)
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +83,7 @@ func (d *demo) rollInPlace(ctx context.Context) (string, error) {
 	stop, err := d.cluster.Observe(ctx, namespace, func(pods localcluster.Pods) error {
 		down := int32(0)
 		for _, p := range pods {
-			if p.Labels["app"] == "in-place" && !localcluster.IsReady(p) {
+			if p.Labels["app"] == rolling && !localcluster.IsReady(p) {
 				down++
 			}
 		}
@@ -106,14 +96,14 @@ func (d *demo) rollInPlace(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = d.setImage(ctx, "in-place", newImage)
+	err = d.setImage(ctx, rolling, newImage)
 	if err == nil {
-		err = d.until(ctx, "in-place", func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedAvailableReplicas == replicas })
+		err = d.until(ctx, rolling, func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedAvailableReplicas == replicas })
 	}
 	if err := errors.Join(err, stop()); err != nil {
 		return "", err
 	}
-	after, err := d.pods(ctx, "in-place")
+	after, err := d.pods(ctx, rolling)
 	if err != nil {
 		return "", err
 	}
@@ -142,25 +132,25 @@ func samePods(before, after map[types.UID]corev1.Pod) error {
 }
 
 func (d *demo) canary(ctx context.Context) (string, error) {
-	if err := d.apply("cloneset", "canary"); err != nil {
+	if err := d.apply("cloneset", holding); err != nil {
 		return "", err
 	}
-	if err := d.until(ctx, "canary", func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
+	if err := d.until(ctx, holding, func(c *v1beta1.CloneSet) bool { return c.Status.AvailableReplicas == replicas }); err != nil {
 		return "", err
 	}
-	if err := d.setImage(ctx, "canary", newImage); err != nil {
+	if err := d.setImage(ctx, holding, newImage); err != nil {
 		return "", err
 	}
 	settled := func(c *v1beta1.CloneSet) bool {
 		return c.Status.UpdatedAvailableReplicas == canaryUpdated && c.Status.AvailableReplicas == replicas
 	}
-	if err := d.until(ctx, "canary", settled); err != nil {
+	if err := d.until(ctx, holding, settled); err != nil {
 		return "", err
 	}
 	// It has to stay there: more than two is what a partition must never let happen.
 	hold, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	err := d.until(hold, "canary", func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedReplicas != canaryUpdated })
+	err := d.until(hold, holding, func(c *v1beta1.CloneSet) bool { return c.Status.UpdatedReplicas != canaryUpdated })
 	if err == nil {
 		return "", errors.New("the rollout went on past the partition")
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 )
 
@@ -16,11 +18,13 @@ type screen struct {
 	// drawn is the number of lines to go back before the next drawing.
 	drawn int
 	last  string
+	// rows are what was drawn last of each set.
+	rows map[string]string
 }
 
 func newScreen(out *os.File) *screen {
 	info, err := out.Stat()
-	return &screen{out: out, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"}
+	return &screen{out: out, rows: map[string]string{}, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"}
 }
 
 const (
@@ -32,7 +36,12 @@ func (s *screen) draw(sets []v1beta1.CloneSet) {
 	var b strings.Builder
 	for i := range sets {
 		c := &sets[i]
-		fmt.Fprintf(&b, row, c.Name, bar(c.Status.UpdatedAvailableReplicas, replicas), replicas, c.Status.UpdatedReplicas, c.Status.AvailableReplicas, image(c))
+		// Until the controller has seen a change, its counts tell of the set before it.
+		if c.Status.ObservedGeneration == c.Generation {
+			wanted := ptr.Deref(c.Spec.Replicas, 1)
+			s.rows[c.Name] = fmt.Sprintf(row, c.Name, bar(c.Status.UpdatedAvailableReplicas, wanted), wanted, c.Status.UpdatedReplicas, c.Status.AvailableReplicas, image(c))
+		}
+		b.WriteString(s.rows[c.Name])
 	}
 	if b.String() == s.last {
 		return
@@ -45,7 +54,7 @@ func (s *screen) draw(sets []v1beta1.CloneSet) {
 	}
 	fmt.Fprint(s.out, b.String())
 	s.last = b.String()
-	s.drawn = len(sets) + 1
+	s.drawn = strings.Count(s.last, "\n") + 1
 }
 
 // settle keeps what was drawn last and starts the next table below it.
@@ -55,7 +64,7 @@ func (s *screen) settle() {
 
 // bar is a bar of ten characters.
 func bar(n, of int32) string {
-	return strings.Repeat("#", int(min(n, of)*10/of))
+	return strings.Repeat("#", int(min(n, of)*10/max(of, 1)))
 }
 
 func image(c *v1beta1.CloneSet) string {

@@ -31,6 +31,7 @@ func startWebhooks(ctx context.Context, cluster *localcluster.Cluster) error {
 	if err != nil {
 		return err
 	}
+	doing("starting webhook-server, and the cert-rotator, which makes certificates for it")
 	// A certificate that was made before the authority was trusted would be refused for a moment; here nobody has time.
 	err = start(ctx, cluster, "cert-manager", "--leader-elect=false", "--health-probe-bind-address=0", "--propagation-delay=1s")
 	if err != nil {
@@ -40,9 +41,11 @@ func startWebhooks(ctx context.Context, cluster *localcluster.Cluster) error {
 	if err != nil {
 		return err
 	}
+	doing("having the API server call it: six CRDs change, and it takes some seconds to read the schemas of each")
 	if err := cluster.CallWebhooksAt(address); err != nil {
 		return err
 	}
+	doing("waiting until hooks and conversion answer")
 	return localcluster.Await(ctx, within, func(ctx context.Context) error {
 		if _, err := localcluster.Get(ctx, "http://"+health+"/readyz"); err != nil {
 			return fmt.Errorf("webhook-server: %w", err)
@@ -51,10 +54,13 @@ func startWebhooks(ctx context.Context, cluster *localcluster.Cluster) error {
 	})
 }
 
+// older is a CloneSet that is made through the older version of the API.
+const older = "older"
+
 // probe is a CloneSet of the older version, without what has a default.
-const probe = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"older"},"spec":{"replicas":1,
-"selector":{"matchLabels":{"app":"older"}},"updateStrategy":{"type":"InPlaceIfPossible"},
-"template":{"metadata":{"labels":{"app":"older"}},"spec":{"containers":[{"name":"main","image":"registry.example/web:1.0"}]}}}}`
+const probe = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"` + older + `"},"spec":{"replicas":1,
+"selector":{"matchLabels":{"app":"` + older + `"}},"updateStrategy":{"type":"InPlaceIfPossible"},
+"template":{"metadata":{"labels":{"app":"` + older + `"}},"spec":{"containers":[{"name":"main","image":"registry.example/web:1.0"}]}}}}`
 
 // speaks makes sure that both conversion and the hooks are called and answer.
 func speaks(cluster *localcluster.Cluster) error {
@@ -72,11 +78,11 @@ func (d *demo) bothVersions(context.Context) (string, error) {
 	if out, err := d.cluster.KubectlInput(probe, "apply", "-n", namespace, "-f", "-"); err != nil {
 		return "", fmt.Errorf("applying the v1alpha1 manifest: %w: %s", err, out)
 	}
-	policy, err := d.read("clonesets.v1beta1.apps.kruise.io", "older", "{.spec.updateStrategy.rollingUpdate.podUpdatePolicy}")
+	policy, err := d.read("clonesets.v1beta1.apps.kruise.io", older, "{.spec.updateStrategy.rollingUpdate.podUpdatePolicy}")
 	if err != nil {
 		return "", err
 	}
-	partition, err := d.read("clonesets.v1alpha1.apps.kruise.io", "canary", "{.spec.updateStrategy.partition}")
+	partition, err := d.read("clonesets.v1alpha1.apps.kruise.io", holding, "{.spec.updateStrategy.partition}")
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +103,7 @@ func (d *demo) read(resource, name, path string) (string, error) {
 func (d *demo) refusal(context.Context) (string, error) {
 	const field = "spec.template.spec.containers[0].image"
 	bad := strings.Replace(probe, `"image":"registry.example/web:1.0"`, `"image":""`, 1)
-	out, err := d.cluster.KubectlInput(strings.Replace(bad, "older", "refused", 1), "apply", "-n", namespace, "-f", "-")
+	out, err := d.cluster.KubectlInput(strings.Replace(bad, older, "refused", 1), "apply", "-n", namespace, "-f", "-")
 	if err == nil || !strings.Contains(out, field) {
 		return "", fmt.Errorf("kubectl apply said: %s", out)
 	}
@@ -174,7 +180,7 @@ func (d *demo) serial(ctx context.Context) (string, error) {
 // call asks for a change that is not carried out, and reads in the older version, again and again, until stop is called. stop waits for a few calls more, so
 // that some meet the new certificate.
 func (d *demo) call(ctx context.Context) (calls func() int, stop func() error) {
-	sets, older := d.cluster.Flotilla.AppsV1beta1().CloneSets(namespace), d.cluster.Flotilla.AppsV1alpha1().CloneSets(namespace)
+	sets, converted := d.cluster.Flotilla.AppsV1beta1().CloneSets(namespace), d.cluster.Flotilla.AppsV1alpha1().CloneSets(namespace)
 	count, end, failed := make(chan int, 1), make(chan struct{}), make(chan error, 1)
 	go func() {
 		n, left := 0, 20
@@ -185,9 +191,9 @@ func (d *demo) call(ctx context.Context) (calls func() int, stop func() error) {
 			default:
 			}
 			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"call":"%d"}}}`, n)
-			_, err := sets.Patch(ctx, "older", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := sets.Patch(ctx, older, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil {
-				_, err = older.Get(ctx, "older", metav1.GetOptions{})
+				_, err = converted.Get(ctx, older, metav1.GetOptions{})
 			}
 			if err != nil {
 				failed <- fmt.Errorf("call %d: %w", n, err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,8 +17,14 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 func component(built *int) Component {
@@ -31,7 +39,11 @@ func TestFlagsAreRefusedWithWhatIsAllowed(t *testing.T) {
 		"--no-such-flag":                        "no-such-flag",
 		"--log-format=xml":                      "json or console",
 		"--concurrent-syncs=0":                  "1 to 1000",
-		"--concurrent-syncs=many":               "concurrent-syncs",
+		"--concurrent-syncs=many":               `--concurrent-syncs is "many": must be an integer`,
+		"--kube-api-qps=abc":                    `--kube-api-qps is "abc": must be a number`,
+		"-v=x":                                  `--v is "x": must be an integer`,
+		"--leader-elect=maybe":                  "must be true or false",
+		"--leader-elect-retry-period=5":         "must be a duration with its unit",
 		"--kube-api-qps=0":                      "-1 or greater",
 		"--metrics-bind-address=here":           "host:port",
 		"--health-probe-bind-address=:99999":    "host:port",
@@ -53,8 +65,35 @@ func TestFlagsAreRefusedWithWhatIsAllowed(t *testing.T) {
 			err := command.ExecuteContext(t.Context())
 			require.ErrorIs(t, err, errUsage)
 			require.ErrorContains(t, err, word)
+			require.NotContains(t, err.Error(), "strconv")
 			require.Zero(t, built)
 		})
+	}
+}
+
+func TestWhereNoClusterIsKnownTheErrorSaysHowToNameOne(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	broken := filepath.Join(t.TempDir(), "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o600))
+	for what, c := range map[string]struct {
+		env, flag string
+		words     []string
+	}{
+		"nothing is given":          {"/does/not/exist", "", []string{"--kubeconfig=FILE", "export KUBECONFIG=FILE", "/does/not/exist"}},
+		"the flag's file is empty":  {"", empty, []string{"--kubeconfig", empty, "current context"}},
+		"the flag's file is broken": {"", broken, []string{"--kubeconfig must name", broken}},
+		"$KUBECONFIG's is broken":   {broken, "", []string{"$KUBECONFIG must name", broken}},
+		"the flag's is nowhere":     {"", "/does/not/exist", []string{"--kubeconfig must name", "no such file"}},
+	} {
+		t.Setenv("KUBECONFIG", c.env)
+		o := defaultOptions("x", 1)
+		o.Kubeconfig = c.flag
+		_, err := loadConfig(o)
+		for _, word := range c.words {
+			require.ErrorContains(t, err, word, what)
+		}
+		require.NotContains(t, err.Error(), "KUBERNETES_MASTER", what)
 	}
 }
 
@@ -124,6 +163,34 @@ func TestAMissingPermissionIsToldOnce(t *testing.T) {
 	require.Contains(t, log.text[0], "cannot list")
 }
 
+func TestALeaseThatCannotBeCreatedIsToldOnceWithWhatToDo(t *testing.T) {
+	var log lines
+	client := fake.NewClientset()
+	var answer error
+	client.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &coordinationv1.Lease{}, answer })
+	l := &lease{log: funcr.New(log.add, funcr.Options{}), namespace: "ours", Interface: &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "ours", Name: "x"}, Client: client.CoordinationV1(),
+	}}
+	for _, answer = range []error{
+		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ours"),
+		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ours"),
+		apierrors.NewAlreadyExists(schema.GroupResource{Resource: "leases"}, "x"),
+		syscall.ECONNREFUSED,
+		apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", errors.New("no right")),
+		nil,
+		apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ours"),
+	} {
+		require.Equal(t, answer, l.Create(t.Context(), resourcelock.LeaderElectionRecord{}))
+	}
+	require.Len(t, log.text, 3)
+	for _, word := range []string{"kubectl create namespace ours", "--leader-elect-namespace", "--leader-elect=false"} {
+		require.Contains(t, log.text[0], word)
+	}
+	require.Contains(t, log.text[1], "no right")
+	quiet{funcr.New(log.add, funcr.Options{}).GetSink()}.Error(answer, notCreated)
+	require.Len(t, log.text, 3, "client-go says it again and again")
+}
+
 func TestServersSayWhetherTheProcessIsReady(t *testing.T) {
 	s := &servers{log: funcr.New(func(string, string) {}, funcr.Options{})}
 	defer s.stop()
@@ -142,6 +209,21 @@ func TestServersSayWhetherTheProcessIsReady(t *testing.T) {
 	require.Equal(t, http.StatusOK, get("/readyz"))
 	o.HealthAddress = "256.0.0.1:1"
 	require.ErrorContains(t, s.start(o, nil), "--health-probe-bind-address")
+}
+
+// refusing is a component that cannot start as it was called.
+type refusing struct{ error }
+
+func (r refusing) Start(context.Context) error { return r.error }
+func (refusing) Work(context.Context, int)     {}
+
+func TestAComponentMaySayThatItWasCalledWrongly(t *testing.T) {
+	wrong := Usage(errors.New("--bind-address: address already in use (choose another address)"))
+	err := live(t.Context(), refusing{wrong}, &servers{}, nil, defaultOptions("x", 1))
+	require.Equal(t, wrong, err)
+	err = live(t.Context(), refusing{errors.New("no answer")}, &servers{}, nil, defaultOptions("x", 1))
+	require.EqualError(t, err, "starting: no answer")
+	require.NotErrorIs(t, err, errUsage)
 }
 
 func TestWorkOfALeaderEndsBeforeItsTenure(t *testing.T) {

@@ -81,6 +81,9 @@ const (
 // errUsage marks what the caller of the process has to correct.
 var errUsage = errors.New("usage")
 
+// Usage marks an error of a component as one that the caller of the process has to correct.
+func Usage(err error) error { return fmt.Errorf("%w: %w", errUsage, err) }
+
 // Main runs a component and ends the process.
 func Main(c Component) {
 	os.Exit(run(newCommand(c), os.Args[1:]))
@@ -175,6 +178,6 @@ func bareCommand(name, short string, valid func() error, run func(context.Contex
 			return run(command.Context(), command.OutOrStdout())
 		},
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(PlainFlagError(err)) })
 	return command
 }

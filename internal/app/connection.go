@@ -91,13 +91,13 @@ func (c *connection) once(about, message string, err error) {
 	}
 }
 
-// quiet is a sink for the log of client-go that leaves out what connection says already.
+// quiet is a sink for the log of client-go that leaves out what connection and lease say already.
 type quiet struct {
 	logr.LogSink
 }
 
 func (q quiet) Error(err error, message string, keysAndValues ...any) {
-	if err != nil && (kube.IsLost(err) || isLostText(err.Error())) || isLostText(message) {
+	if err != nil && (kube.IsLost(err) || isLostText(err.Error())) || isLostText(message) || message == notCreated {
 		return
 	}
 	q.LogSink.Error(err, message, keysAndValues...)

@@ -20,11 +20,11 @@ func lead(ctx context.Context, config *rest.Config, o *Options, work func(contex
 	if err != nil {
 		return err
 	}
-	lock := &resourcelock.LeaseLock{
+	lock := &lease{log: logr.FromContextOrDiscard(ctx), namespace: o.LeaderElectNamespace, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.LeaderElectNamespace, Name: o.LeaderElectLeaseName},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: newIdentity()},
-	}
+	}}
 	for ctx.Err() == nil {
 		if err := leadOnce(ctx, lock, o, work); err != nil {
 			return err
@@ -51,7 +51,7 @@ func leaseClient(config *rest.Config, o *Options) (kubernetes.Interface, error) 
 func leadOnce(ctx context.Context, lock resourcelock.Interface, o *Options, work func(context.Context)) error {
 	log := logr.FromContextOrDiscard(ctx)
 	// The lease outlives the work: it is given back when nothing more is written under it.
-	leaseCtx, giveBack := context.WithCancel(context.WithoutCancel(ctx))
+	leaseCtx, giveBack := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), logr.New(quiet{log.GetSink()})))
 	defer giveBack()
 	var tenure tenure
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -60,7 +60,7 @@ func leadOnce(ctx context.Context, lock resourcelock.Interface, o *Options, work
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				log.Info("leading", "lease", lock.Describe(), "identity", lock.Identity())
-				tenure.run(held, ctx, work)
+				tenure.run(logr.NewContext(held, log), ctx, work)
 				if ctx.Err() != nil {
 					giveBack()
 				}

@@ -62,7 +62,7 @@ func ownNamespace() string {
 
 // addClientFlags adds what every process needs that talks to the API server and logs.
 func (o *Options) addClientFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "path of a kubeconfig; empty: the Pod's ServiceAccount, or $KUBECONFIG outside of a cluster")
+	f.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "path of a kubeconfig; empty: the Pod's ServiceAccount, or outside of a cluster $KUBECONFIG or ~/.kube/config")
 	f.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "requests per second to the API server; -1: no limit of our own, the server's Priority and Fairness decides")
 	f.IntVar(&o.Burst, "kube-api-burst", o.Burst, "requests at once beyond --kube-api-qps; 0: twice that")
 	f.StringVar(&o.LogFormat, "log-format", o.LogFormat, "json or console")

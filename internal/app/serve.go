@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -72,7 +74,7 @@ func serve(ctx context.Context, c Component, o *Options) error {
 	web := &servers{log: env.Log, component: component}
 	defer web.stop()
 	if err := web.start(o, registry); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return Usage(err)
 	}
 	env.Log.Info("starting", "component", c.Name, "version", version.Get().GitVersion, "server", config.Host, "namespace", o.Namespace)
 	return live(logr.NewContext(ctx, env.Log), component, web, config, o)
@@ -97,7 +99,7 @@ func connect(name string, o *Options) (env *Env, config *rest.Config, end func()
 	}
 	klog.SetLogger(logr.New(quiet{log.WithName("client-go").GetSink()}))
 	if config, err = loadConfig(o); err != nil {
-		return nil, nil, nil, fmt.Errorf("%w: %w", errUsage, err)
+		return nil, nil, nil, Usage(err)
 	}
 	// The API server's warnings are about templates that users wrote; they get them when they write.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
@@ -125,6 +127,9 @@ func live(ctx context.Context, component Runnable, web *servers, config *rest.Co
 	case <-ctx.Done():
 		return nil
 	case err := <-started:
+		if errors.Is(err, errUsage) {
+			return err
+		}
 		if err != nil {
 			return fmt.Errorf("starting: %w", err)
 		}
@@ -152,10 +157,24 @@ func loadConfig(o *Options) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, noKubeconfig(o.Kubeconfig, rules.Precedence)
+	case err != nil && o.Kubeconfig == "":
+		return nil, fmt.Errorf("$%s must name a readable kubeconfig, or --kubeconfig another one: %w", clientcmd.RecommendedConfigPathEnvVar, err)
+	case err != nil:
 		return nil, fmt.Errorf("--kubeconfig must name a readable kubeconfig: %w", err)
 	}
 	return limit(config, o), nil
+}
+
+// noKubeconfig says where no cluster was found.
+func noKubeconfig(named string, elsewhere []string) error {
+	if named != "" {
+		return fmt.Errorf("--kubeconfig is %q: must name a kubeconfig with a cluster in its current context", named)
+	}
+	return fmt.Errorf("no cluster is known: --kubeconfig is not given, this is no Pod, and there is no kubeconfig in %s: "+
+		"give --kubeconfig=FILE, or export %s=FILE", strings.Join(elsewhere, ", "), clientcmd.RecommendedConfigPathEnvVar)
 }
 
 func limit(config *rest.Config, o *Options) *rest.Config {

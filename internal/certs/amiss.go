@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +14,8 @@ import (
 // overdueAfter is how long what is due may take: there is a pass every minute, and another leader takes over in less.
 const overdueAfter = 5 * time.Minute
 
-// amiss says what is wrong, and not what is merely under way: what cannot be used, what does not trust the serving
-// certificate, and what has been due for so long that nobody seems to do it.
+// amiss says what is wrong, and not what is merely under way: what cannot be used, what does not call us or does not trust the
+// serving certificate, and what has been due for so long that nobody seems to do it.
 func (r *Rotator) amiss(p pass) error {
 	errs := r.unusable(p)
 	served := TheirState{Clocks: p.Clocks}
@@ -24,6 +25,9 @@ func (r *Rotator) amiss(p pass) error {
 	for i := range p.readings {
 		t := &p.readings[i]
 		switch distrusts := func(b []Certificate) bool { return !slices.ContainsFunc(b, served.vouches) }; {
+		case t.reading.state == Foreign:
+			errs = append(errs, fmt.Errorf("%s %s calls %s and not Service %s/%s: apply its manifest again, or leave it out of the flag that names it",
+				t.Kind, t.Name, strings.Join(t.reading.calls, ", "), r.ours.Namespace, r.ours.Service))
 		case !t.Managed:
 		case len(served.Chain) > 0 && slices.ContainsFunc(t.Bundles, distrusts):
 			errs = append(errs, fmt.Errorf("%s %s does not trust the serving certificate", t.Kind, t.Name))

@@ -44,8 +44,8 @@ func DefaultOptions() *Options {
 // AddFlags adds the flags.
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Service, "service", o.Service, "Service that the webhooks are called by")
-	f.StringVar(&o.CASecret, "ca-secret", o.CASecret, "Secret of the authorities")
-	f.StringVar(&o.TLSSecret, "tls-secret", o.TLSSecret, "Secret of the serving pair")
+	f.StringVar(&o.CASecret, "ca-secret", o.CASecret, "Secret of the authorities; the Role as shipped allows the default name only")
+	f.StringVar(&o.TLSSecret, "tls-secret", o.TLSSecret, "Secret of the serving pair; the Role as shipped allows the default name only")
 	f.StringSliceVar(&o.Mutating, "mutating-webhook-configuration", o.Mutating, "configuration whose caBundles are kept; repeatable")
 	f.StringSliceVar(&o.Validating, "validating-webhook-configuration", o.Validating, "configuration whose caBundles are kept; repeatable")
 	f.StringSliceVar(&o.CRDs, "crd", o.CRDs, "CRD whose conversion's caBundle is kept; repeatable")

@@ -46,6 +46,8 @@ type operation struct {
 type reading struct {
 	state   TargetState
 	entries []entry
+	// calls are what it has the API server call, each once, as people write it.
+	calls []string
 }
 
 // annotations by which others say that they fill in the bundles of an object.
@@ -73,6 +75,9 @@ func (o Ours) readHooks(annotations map[string]string, hooks []hook) reading {
 		service := (*serviceReference)(nil)
 		if s := h.config.Service; s != nil {
 			service = &serviceReference{s.Namespace, s.Name}
+		}
+		if calls := callee(service, h.config.URL); !slices.Contains(r.calls, calls) {
+			r.calls = append(r.calls, calls)
 		}
 		path := fmt.Sprintf("/webhooks/%d/clientConfig", i)
 		if test, ours := o.test(path, service, h.config.URL); ours {
@@ -121,14 +126,26 @@ func (o Ours) readCRD(crd *apiextensionsv1.CustomResourceDefinition) reading {
 	}
 	const path = "/spec/conversion/webhook/clientConfig"
 	test, ours := o.test(path, service, c.Webhook.ClientConfig.URL)
+	calls := []string{callee(service, c.Webhook.ClientConfig.URL)}
 	if !ours {
-		return reading{state: Foreign}
+		return reading{state: Foreign, calls: calls}
 	}
 	strategy := operation{"test", "/spec/conversion/strategy", string(apiextensionsv1.WebhookConverter)}
-	return reading{state: Pending, entries: []entry{{path, []operation{strategy, test}, c.Webhook.ClientConfig.CABundle}}}
+	return reading{Pending, []entry{{path, []operation{strategy, test}, c.Webhook.ClientConfig.CABundle}}, calls}
 }
 
 type serviceReference struct{ namespace, name string }
+
+// callee is what a client configuration calls.
+func callee(service *serviceReference, address *string) string {
+	switch {
+	case service != nil:
+		return "Service " + service.namespace + "/" + service.name
+	case address != nil:
+		return *address
+	}
+	return "nothing"
+}
 
 // test says whether a client configuration calls us, and how a patch makes sure that it still does.
 func (o Ours) test(path string, service *serviceReference, address *string) (operation, bool) {

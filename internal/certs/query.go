@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -138,11 +139,11 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 	} else {
 		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
 	}
-	line("\nTARGET\tNAME\tSTATE\t")
+	line("\nTARGET\tNAME\tSTATE\tCALLS")
 	bundle := p.wanted()
 	for i := range p.readings {
 		t := &p.readings[i]
-		line("%s\t%s\t%s\t", t.Kind, t.Name, t.stateOf(bundle))
+		line("%s\t%s\t%s\t%s", t.Kind, t.Name, t.stateOf(bundle), strings.Join(t.reading.calls, ", "))
 	}
 	if p.isDue() {
 		line("\nDUE\t%s\t\t", p.Reason)

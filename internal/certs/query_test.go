@@ -8,11 +8,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
 )
@@ -56,6 +58,28 @@ func TestScenario067_StatusSaysWhetherSomethingIsAmiss(t *testing.T) {
 	delete(s.secrets, simTLS)
 	_, err = s.query(status)
 	require.ErrorContains(t, err, "the serving certificate cannot be used")
+}
+
+func TestScenario067_StatusSaysWhatIsCalled(t *testing.T) {
+	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
+	s := published(t)
+	text, err := s.query(status)
+	require.NoError(t, err)
+	require.Regexp(t, `clonesets +published +Service flotilla-system/flotilla-webhook\n`, text)
+	require.Regexp(t, `mutating +published +Service flotilla-system/flotilla-webhook`, text)
+	s.change(s.crd, nil, func(o metav1.Object) {
+		c := o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion.Webhook.ClientConfig
+		c.Service, c.URL = nil, ptr.To("https://192.0.2.1/convert")
+	})
+	text, err = s.query(status)
+	require.ErrorContains(t, err, "CustomResourceDefinition clonesets calls https://192.0.2.1/convert and not Service flotilla-system/flotilla-webhook")
+	require.Regexp(t, `clonesets +foreign +https://192.0.2.1/convert\n`, text)
+	s.change(s.crd, nil, func(o metav1.Object) {
+		*o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion = apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	})
+	text, err = s.query(status)
+	require.NoError(t, err, "nothing is called, and nothing can fail")
+	require.Contains(t, text, "unmanaged")
 }
 
 func TestScenario067_ARotationThatIsUnderWayIsNotAmiss(t *testing.T) {

@@ -3,16 +3,24 @@ package statefulset
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
+
+// ownLabels are those that the controller gives a Pod values of, and changes.
+var ownLabels = []string{pub.ControllerRevisionHashKey, pub.LifecycleStateKey, appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel}
 
 // check finds what neither schema nor admission may have held back: both can be older than the object, or off. The spec
 // has its defaults. The selector is nil if it cannot be used.
 func check(spec *v1beta1.StatefulSetSpec) (labels.Selector, *workload.Problem) {
 	selector, problem := workload.Selector(spec.Selector, &spec.Template)
+	if problem == nil {
+		problem = workload.CheckOwnLabels(selector, &spec.Template, ownLabels)
+	}
 	if problem != nil {
 		return selector, problem
 	}

@@ -2,12 +2,15 @@ package statefulset
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // What users of StatefulSets are known to get stuck with.
@@ -186,4 +189,38 @@ func TestAnOwnerIsKnownByItsUID(t *testing.T) {
 	f.Edit(replicas(1))
 	f.Rest()
 	require.Nil(t, f.Pod(name(1)), uid)
+}
+
+// The Pods of such a selector do not match it, and would be let go as soon as they are made: each keeps its name, and nobody
+// ends it.
+func TestASelectorThatAsksForOurOwnLabelsMakesNoPods(t *testing.T) {
+	for _, key := range []string{
+		pub.LifecycleStateKey, pub.ControllerRevisionHashKey, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index",
+	} {
+		f := newFixture(t)
+		f.create(2, parallel, func(s *v1beta1.StatefulSet) {
+			s.Spec.Selector.MatchLabels[key] = "mine"
+			s.Spec.Template.Labels[key] = "mine"
+		})
+		for range 5 {
+			f.Live(time.Minute)
+		}
+		require.Empty(t, f.Pods(), key)
+		c := f.conditionOf(v1beta1.StatefulSetConditionStalled)
+		require.Equal(t, corev1.ConditionTrue, c.Status)
+		require.Equal(t, workload.ReasonInvalidSelector, c.Reason)
+		require.Contains(t, c.Message, key)
+	}
+}
+
+func TestASelectorMayAskWhetherOurOwnLabelsAreThere(t *testing.T) {
+	f := newFixture(t)
+	f.create(2, parallel, func(s *v1beta1.StatefulSet) {
+		s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{
+			{Key: pub.ControllerRevisionHashKey, Operator: metav1.LabelSelectorOpExists},
+		}
+		s.Spec.Template.Labels[pub.ControllerRevisionHashKey] = "any"
+	})
+	f.Rest()
+	require.Equal(t, "0:a 1:a", f.state())
 }

@@ -102,7 +102,7 @@ func (s *Server) take(o offered) bool {
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.BindAddress)
 	if err != nil {
-		return fmt.Errorf("--bind-address: %w", err)
+		return app.Usage(fmt.Errorf("--bind-address: %w (choose another address)", err))
 	}
 	s.listener = listener
 	s.start(ctx)

@@ -37,7 +37,7 @@ func Selector(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) 
 }
 
 // CheckOwnLabels says what is wrong with a selector that asks for values of labels which a controller chooses itself: its Pods
-// would not match, and would be made again and again.
+// would not match, so that it would let them go as soon as they are made.
 func CheckOwnLabels(selector labels.Selector, template *corev1.PodTemplateSpec, own []string) *Problem {
 	made := labels.Set{}
 	maps.Copy(made, template.Labels)

@@ -91,7 +91,7 @@ var processName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 // CheckName says whether a process that is started on a cluster may have that name.
 func CheckName(name string) error {
 	if !processName.MatchString(name) || slices.Contains(running, name) {
-		return fmt.Errorf("--name %q: lower-case letters, digits, '-' and '.', and none of %s", name, strings.Join(running, ", "))
+		return fmt.Errorf("--name is %q; allowed: lower-case letters, digits, '-' and '.', and none of %s", name, strings.Join(running, ", "))
 	}
 	return nil
 }
