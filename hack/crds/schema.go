@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,7 +46,8 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 			}
 			if s.XIntOrString && s.Pattern == "" {
 				share(s)
-				s.Minimum = ptr.To(0.0)
+				// What is larger could be stored, and then not be read.
+				s.Minimum, s.Maximum = ptr.To(0.0), ptr.To(float64(math.MaxInt32))
 			}
 			boundSelector(s)
 			if s.Format == "date-time" {

@@ -102,7 +102,7 @@ func changes() []admissionv1.MatchCondition {
 			"has(object." + member + ") && object." + member + " != oldObject." + member
 	}
 	return []admissionv1.MatchCondition{
-		{Name: "not-terminating", Expression: "!has(object.metadata.deletionTimestamp)"},
+		{Name: "not-terminating", Expression: "request.operation == 'CREATE' || !has(oldObject.metadata.deletionTimestamp)"},
 		{Name: "relevant", Expression: "request.operation == 'CREATE' ||\n" +
 			differ("spec") + " ||\n" + differ("metadata.labels") + " ||\n" + differ("metadata.annotations")},
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/go-logr/logr"
+
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	flotillainformers "github.com/flotilla-k8s/flotilla/apis/client/informers/externalversions"
@@ -42,6 +44,7 @@ type Sidecars struct {
 	mu           sync.RWMutex
 	index        *injection.Index
 	patchAllowed bool
+	log          logr.Logger
 	starts       []func(context.Context)
 }
 
@@ -59,7 +62,7 @@ func newSidecars(env *app.Env, o Options, namespaces *Namespaces) (*Sidecars, er
 	s := &Sidecars{
 		sets: ours.Apps().V1beta1().SidecarSets().Informer(), revisions: history.Apps().V1().ControllerRevisions().Informer(),
 		settings: settings.Core().V1().ConfigMaps().Informer(), patchAllowed: o.PatchPodMetadataAllowed,
-		namespaces: namespaces, index: injection.NewIndex(),
+		log: env.Log, namespaces: namespaces, index: injection.NewIndex(),
 		starts: []func(context.Context){ours.StartWithContext, history.StartWithContext, settings.StartWithContext},
 	}
 	registration, err := s.sets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.put, UpdateFunc: func(_, o any) { s.put(o) }, DeleteFunc: s.remove})
@@ -77,6 +80,11 @@ func newSidecars(env *app.Env, o Options, namespaces *Namespaces) (*Sidecars, er
 func (s *Sidecars) put(o any) {
 	set, ok := o.(*v1beta1.SidecarSet)
 	if !ok {
+		return
+	}
+	if why := kube.Unreadable(set); why != "" {
+		// What it was when it could be read goes on.
+		s.log.Info("a SidecarSet cannot be read; it selects Pods as before", "sidecarset", set.Name, "reason", why)
 		return
 	}
 	s.mu.Lock()

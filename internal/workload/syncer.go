@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,6 +95,7 @@ func (s *Syncer[T]) work(ctx context.Context, owner T) (time.Duration, error) {
 	}
 	object, ok := any(owner).(runtime.Object)
 	if ok && s.unreadable.Tell(owner.GetUID()) {
+		logr.FromContextOrDiscard(ctx).Info("left alone: it cannot be read", "reason", why)
 		s.Recorder.Eventf(object, corev1.EventTypeWarning, ReasonInvalidSpec, "cannot be read, and is left alone until it is mended: %s", why)
 	}
 	return Stalled, nil

@@ -91,14 +91,15 @@ func CarrierProblem(old, updated Tree) string {
 	case carrier == nil:
 		return key + ": must be a JSON object as written by the conversion"
 	}
-	if strange := m.strange(carrier); strange != "" {
+	if strange := m.strange(old != nil, carrierOf(old, key), carrier); strange != "" {
 		return fmt.Sprintf("%s: must be as written by the conversion: %s is not; leave the annotation out to keep what it says, or set it to {}", key, strange)
 	}
 	return ""
 }
 
-// strange names what in a carrier on a v1alpha1 object no conversion writes; "" if there is nothing.
-func (m mapping) strange(carrier Tree) string {
+// strange names what in a carrier on a v1alpha1 object no conversion writes; "" if there is nothing. On an update, where was is
+// the old object's carrier, what is to be restored is what it was: another value would change the spec without a new generation.
+func (m mapping) strange(isUpdate bool, was, carrier Tree) string {
 	for _, k := range slices.Sorted(maps.Keys(carrier)) {
 		if k != restoreMember {
 			if at := m.carries.strange(Tree{k: carrier[k]}); at != nil {
@@ -112,7 +113,7 @@ func (m mapping) strange(carrier Tree) string {
 		}
 		for _, p := range slices.Sorted(maps.Keys(entries)) {
 			entry, ok := entries[p].(Tree)
-			if !ok || !m.mayRestore(parsePointer(p), entry) {
+			if !ok || !m.mayRestore(parsePointer(p), entry) || isUpdate && !equal(entry, child(was, restoreMember)[p]) {
 				return pointer([]string{k, p})
 			}
 		}

@@ -1,6 +1,7 @@
 package conversion
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -101,6 +102,24 @@ func TestACarrierOfAnotherShapeIsAProblem(t *testing.T) {
 			require.Contains(t, CarrierProblem(nil, x), c.says)
 			require.Empty(t, CarrierProblem(x, x), "what is stored is no reason to refuse other changes")
 		})
+	}
+}
+
+func TestAnUpdateRestoresNothingElseThanWasCarried(t *testing.T) {
+	const partition = `{"restore":{"/spec/updateStrategy/rollingUpdate/partition":{"from":5,"to":0}}}`
+	old := object(t, "CloneSet", V1alpha1, `{"metadata":{"name":"x"},"spec":{"updateStrategy":{"partition":5}}}`)
+	require.Contains(t, CarrierProblem(old, carrying(t, "CloneSet", partition)), "must be as written by the conversion: /restore")
+	require.Empty(t, CarrierProblem(carrying(t, "CloneSet", partition), carrying(t, "CloneSet", strings.Replace(partition, "{", `{"updateStrategy":{"for":"OnDelete"},`, 1))))
+	require.Empty(t, CarrierProblem(nil, carrying(t, "CloneSet", partition)))
+}
+
+func TestTextAndTreeAgreeOnWhatIsRestoredAboveTheirReach(t *testing.T) {
+	for _, spec := range []string{`{"x":{}}`, `{"template":{"x":null}}`, `{"template":{}}`, `{}`} {
+		x := object(t, "AdvancedCronJob", V1alpha1, `{"metadata":{"name":"x"},"spec":`+spec+`}`)
+		setAnnotation(x, CarrierKey("AdvancedCronJob", V1beta1), `{"restore":{"/spec":{"from":`+spec+`}}}`)
+		var out bytes.Buffer
+		require.NoError(t, ConvertText(&out, []byte(encode(t, x)), Group+"/"+V1beta1))
+		require.Equal(t, encode(t, convert(t, x, V1beta1)), encode(t, parse(t, out.String())), spec)
 	}
 }
 

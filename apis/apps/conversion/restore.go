@@ -126,9 +126,10 @@ func (m mapping) mayRestore(path []string, entry Tree) bool {
 		return false
 	}
 	to, given := entry["to"]
-	switch m.reach().look(path) {
+	at, below := m.reach().look(path)
+	switch at {
 	case above:
-		return isHollow(entry["from"]) && isHollow(to)
+		return below.isHollow(entry["from"]) && below.isHollow(to)
 	case outside:
 		return false
 	}
@@ -147,11 +148,13 @@ func (m mapping) mayRestore(path []string, entry Tree) bool {
 
 func isEmpty(v any) bool { return v == nil || equal(v, Tree{}) }
 
-// isHollow tells whether a value says nothing: it is absent, null, or an object that has only such members.
-func isHollow(v any) bool {
+// isHollow tells whether a value says nothing: it is absent, null, or an object that has only such members, and only what is
+// in reach.
+func (r reach) isHollow(v any) bool {
 	t, ok := v.(Tree)
-	for _, w := range t {
-		if !isHollow(w) {
+	for k, w := range t {
+		i := slices.IndexFunc(r, func(g glance) bool { return g.member == k })
+		if i < 0 || !r[i].below.isHollow(w) {
 			return false
 		}
 	}

@@ -98,20 +98,21 @@ const (
 	inside
 )
 
-func (r reach) look(path []string) place {
+// look returns, of a path above, also what is in reach below it.
+func (r reach) look(path []string) (place, reach) {
 	if len(path) == 0 {
-		return above
+		return above, r
 	}
 	for _, g := range r {
 		switch {
 		case g.member != path[0]:
 		case len(g.below) == 0:
-			return inside
+			return inside, nil
 		default:
 			return g.below.look(path[1:])
 		}
 	}
-	return outside
+	return outside, nil
 }
 
 // sketch decodes what is in reach of an object.
