@@ -38,7 +38,8 @@ func ForEach(n, limit int, f func(i int) error) error {
 // largestBatch bounds what is tried in vain when everything begins to fail.
 const largestBatch = 64
 
-// SlowStart calls f for 0 to n-1 in batches of 1, 2, 4, 8… up to 64, each in parallel with at most limit at a time. After a batch with a failure no further one begins: what fails once, such as an exhausted quota, is not tried n times. It returns
+// SlowStart calls f for 0 to n-1 in batches of 1, 2, 4, 8… up to 64, each in parallel with at most limit at a time. After a
+// batch with a failure no further one begins: what fails once, such as an exhausted quota, is not tried n times. It returns
 // how many calls succeeded, and the errors.
 func SlowStart(n, limit int, f func(i int) error) (int, error) {
 	succeeded := 0
