@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // MaxBody is the largest body of a review: two objects of three MiB, and what is around them.
@@ -63,8 +64,8 @@ type alphaForm struct{ object, old, beta conversion.Tree }
 // handler answers reviews of one path.
 func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) Handle {
 	resource := schema.GroupResource{Group: conversion.Group, Resource: k.Resource}
-	return Reviews(resource, []admissionv1.Operation{admissionv1.Create, admissionv1.Update}, func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error) {
-		in, err := decode(r)
+	return Reviews(resource, k.Kind, []admissionv1.Operation{admissionv1.Create, admissionv1.Update}, func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error) {
+		in, err := decode(r, k.Kind)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
@@ -74,14 +75,23 @@ func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.Admis
 
 const inBeta = conversion.Group + "/" + conversion.V1beta1
 
-func decode(r *Asked) (*reviewed, error) {
+// versionOf is that of an object, which must be of the kind.
+func versionOf(object []byte, kind string) (string, error) {
+	version, err := conversion.VersionOf(object)
+	if err == nil && !rawjson.Says(rawjson.Member(object, "kind"), kind) {
+		err = fmt.Errorf("kind is another: this path is for %s", kind)
+	}
+	return version, err
+}
+
+func decode(r *Asked, kind string) (*reviewed, error) {
 	out := &reviewed{Asked: r, beta: r.Object}
-	version, err := conversion.VersionOf(r.Object)
+	version, err := versionOf(r.Object, kind)
 	if err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	if r.Operation == admissionv1.Update {
-		if out.was, err = toBeta(r.OldObject); err != nil {
+		if out.was, err = toBeta(r.OldObject, kind); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
@@ -107,9 +117,9 @@ func decode(r *Asked) (*reviewed, error) {
 	return out, nil
 }
 
-// toBeta is an object in v1beta1.
-func toBeta(object []byte) ([]byte, error) {
-	version, err := conversion.VersionOf(object)
+// toBeta is an object of the kind in v1beta1.
+func toBeta(object []byte, kind string) ([]byte, error) {
+	version, err := versionOf(object, kind)
 	if err != nil || version == inBeta {
 		return object, err
 	}

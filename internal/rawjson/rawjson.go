@@ -91,6 +91,12 @@ func String(text []byte) (string, error) {
 	return string(out), nil
 }
 
+// Says tells whether the text is that string. It is for names that most texts have: nothing is copied.
+func Says(text []byte, what string) bool {
+	out, ok := decode(text)
+	return ok && string(out) == what
+}
+
 // decode is what a string says. Most are what is between their quotes.
 func decode(text []byte) ([]byte, bool) {
 	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
