@@ -34,6 +34,21 @@ func Ratchet(errs, before field.ErrorList) field.ErrorList {
 	return fresh
 }
 
+// Most entries of lists, as the schema has them. It does not see what a v1alpha1 object carries.
+const (
+	mostTerms = 100
+	// MostNames is for Pods and for ordinals.
+	MostNames = 10_000
+)
+
+// CheckCount refuses a list that is too long. Its entries need not be looked at then.
+func CheckCount(count, most int, at *field.Path) field.ErrorList {
+	if count > most {
+		return field.ErrorList{field.TooMany(at, count, most)}
+	}
+	return nil
+}
+
 // CheckName is for the names of new objects that become part of others' names: a DNS label of at most longest characters.
 func CheckName(m *metav1.ObjectMeta, longest int) field.ErrorList {
 	name, at, prefix := m.Name, field.NewPath("metadata", "name"), false
@@ -159,7 +174,10 @@ func CheckPriority(p *pub.UpdatePriorityStrategy, at *field.Path) field.ErrorLis
 	if p == nil {
 		return nil
 	}
-	var errs field.ErrorList
+	errs := CheckCount(len(p.WeightPriority), mostTerms, at.Child("weightPriority"))
+	if errs = append(errs, CheckCount(len(p.OrderPriority), mostTerms, at.Child("orderPriority"))...); len(errs) > 0 {
+		return errs
+	}
 	if len(p.WeightPriority) > 0 && len(p.OrderPriority) > 0 {
 		errs = append(errs, field.Required(at, "only one of weightPriority and orderPriority"))
 	}

@@ -70,6 +70,9 @@ func validateOrdinals(s *v1beta1.StatefulSetSpec, at *field.Path) field.ErrorLis
 		start = s.Ordinals.Start
 		errs = admission.NotNegative(start, at.Child("ordinals", "start"))
 	}
+	if tooMany := admission.CheckCount(len(s.ReserveOrdinals), admission.MostNames, at.Child("reserveOrdinals")); len(tooMany) > 0 {
+		return append(errs, tooMany...)
+	}
 	var reserved []ordinals.Range
 	for i, entry := range s.ReserveOrdinals {
 		r, err := ordinals.Parse(entry)
