@@ -19,21 +19,6 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
 )
 
-// Ratchet drops what was wrong before as well: what was stored already and is unchanged is not wrong.
-func Ratchet(errs, before field.ErrorList) field.ErrorList {
-	known := map[string]bool{}
-	for _, e := range before {
-		known[e.Error()] = true
-	}
-	var fresh field.ErrorList
-	for _, e := range errs {
-		if !known[e.Error()] {
-			fresh = append(fresh, e)
-		}
-	}
-	return fresh
-}
-
 // Most entries of lists, as the schema has them. It does not see what a v1alpha1 object carries.
 const (
 	mostTerms = 100

@@ -27,7 +27,7 @@ func Validate(old, set *v1beta1.CloneSet) field.ErrorList {
 	if old == nil {
 		return errs
 	}
-	errs = admission.Ratchet(errs, Validate(nil, old))
+	errs = admission.Ratchet(errs, Validate(nil, old), old, set)
 	if !equality.Semantic.DeepEqual(old.Spec.Selector, s.Selector) {
 		errs = append(errs, field.Forbidden(spec.Child("selector"), "may not be changed"))
 	}

@@ -32,7 +32,7 @@ func Validate(old, set *v1beta1.StatefulSet, classes []*storagev1.StorageClass) 
 	if old == nil {
 		return append(admission.CheckName(&set.ObjectMeta, longestName), errs...)
 	}
-	errs = admission.Ratchet(errs, validateSpec(&old.Spec, field.NewPath("spec")))
+	errs = admission.Ratchet(errs, validateSpec(&old.Spec, field.NewPath("spec")), old, set)
 	return append(errs, validateChange(&old.Spec, &set.Spec, classes, field.NewPath("spec"))...)
 }
 
