@@ -19,19 +19,19 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
 )
 
-// Ratchet drops what was wrong before as well: what was stored already and is unchanged is not wrong.
-func Ratchet(errs, before field.ErrorList) field.ErrorList {
-	known := map[string]bool{}
-	for _, e := range before {
-		known[e.Error()] = true
+// Most entries of lists, as the schema has them. It does not see what a v1alpha1 object carries.
+const (
+	mostTerms = 100
+	// MostNames is for Pods and for ordinals.
+	MostNames = 10_000
+)
+
+// CheckCount refuses a list that is too long. Its entries need not be looked at then.
+func CheckCount(count, most int, at *field.Path) field.ErrorList {
+	if count > most {
+		return field.ErrorList{field.TooMany(at, count, most)}
 	}
-	var fresh field.ErrorList
-	for _, e := range errs {
-		if !known[e.Error()] {
-			fresh = append(fresh, e)
-		}
-	}
-	return fresh
+	return nil
 }
 
 // CheckName is for the names of new objects that become part of others' names: a DNS label of at most longest characters.
@@ -159,7 +159,10 @@ func CheckPriority(p *pub.UpdatePriorityStrategy, at *field.Path) field.ErrorLis
 	if p == nil {
 		return nil
 	}
-	var errs field.ErrorList
+	errs := CheckCount(len(p.WeightPriority), mostTerms, at.Child("weightPriority"))
+	if errs = append(errs, CheckCount(len(p.OrderPriority), mostTerms, at.Child("orderPriority"))...); len(errs) > 0 {
+		return errs
+	}
 	if len(p.WeightPriority) > 0 && len(p.OrderPriority) > 0 {
 		errs = append(errs, field.Required(at, "only one of weightPriority and orderPriority"))
 	}

@@ -2,17 +2,11 @@ package admission
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
@@ -23,178 +17,193 @@ type Operation struct {
 	Value any    `json:"value"`
 }
 
-// assignment is a member that got a value.
+// place is where something is: a member of an object, or an element of a list, of what is at another place. The root is nil.
+type place struct {
+	in    *place
+	name  string
+	index int // -1: it is a member
+}
+
+func (p *place) member(name string) *place { return &place{p, name, -1} }
+
+func (p *place) element(index int) *place { return &place{p, "", index} }
+
+// appendTo appends the way to a place from the root.
+func (p *place) appendTo(way []*place) []*place {
+	if p == nil {
+		return way
+	}
+	return append(p.in.appendTo(way), p)
+}
+
+// assignment is a place that got a value.
 type assignment struct {
-	path  []any // names of members and indices of lists
-	value any
+	at    *place
+	value json.RawMessage
 }
 
-// assignments are what differs from before to after: members that were added or changed. Nothing is ever removed by
-// defaulting.
-func assignments(before, after any, at []any) []assignment {
-	if reflect.DeepEqual(before, after) {
-		return nil
-	}
-	switch a := after.(type) {
-	case map[string]any:
-		b, ok := before.(map[string]any)
-		if !ok {
-			break
-		}
-		var out []assignment
-		for _, name := range sortedNames(a) {
-			if old, had := b[name]; had {
-				out = append(out, assignments(old, a[name], append(slices.Clone(at), name))...)
-			} else {
-				out = append(out, assignment{append(slices.Clone(at), name), a[name]})
-			}
-		}
-		return out
-	case []any:
-		b, ok := before.([]any)
-		if !ok || len(a) != len(b) {
-			break
-		}
-		var out []assignment
-		for i := range a {
-			out = append(out, assignments(b[i], a[i], append(slices.Clone(at), i))...)
-		}
-		return out
-	}
-	return []assignment{{at, after}}
+// changes are the assignments from one text to another, both as the same encoder writes them: members that were added or
+// changed. Nothing is ever removed by defaulting. What is the same is not looked into.
+func changes(before, after []byte) []assignment {
+	var d differ
+	d.compare(before, after, nil)
+	return d.found
 }
 
-// changes are the assignments from one text to another, both as the same encoder writes them: what is the same is not decoded.
-func changes(before, after []byte, at []any) ([]assignment, error) {
+// differ compares texts. Parts are those of all objects and lists that are being compared.
+type differ struct {
+	found []assignment
+	parts []part
+}
+
+// part is a member of an object or, without a name, an element of a list, as text.
+type part struct{ name, value []byte }
+
+func (d *differ) compare(before, after []byte, at *place) {
+	if bytes.Equal(before, after) {
+		return
+	}
+	first := len(d.parts)
+	defer func() { d.parts = d.parts[:first] }()
 	switch {
-	case bytes.Equal(before, after):
-		return nil, nil
-	case before[0] == '{' && after[0] == '{':
-		return memberChanges(before, after, at)
-	case before[0] == '[' && after[0] == '[':
-		b, a := slices.Collect(rawjson.Elements(before)), slices.Collect(rawjson.Elements(after))
-		if len(a) != len(b) {
-			break
+	case isOpen(before, '{') && isOpen(after, '{'):
+		d.compareMembers(d.members(before), d.members(after), at)
+	case isOpen(before, '[') && isOpen(after, '['):
+		old, fresh := d.elements(before), d.elements(after)
+		if len(old) != len(fresh) {
+			d.found = append(d.found, assignment{at, after})
+			return
 		}
-		var out []assignment
-		for i := range a {
-			below, err := changes(b[i], a[i], append(slices.Clone(at), i))
-			if err != nil {
-				return nil, err
+		for i := range fresh {
+			if !bytes.Equal(old[i].value, fresh[i].value) {
+				d.compare(old[i].value, fresh[i].value, at.element(i))
 			}
-			out = append(out, below...)
 		}
-		return out, nil
+	default:
+		d.found = append(d.found, assignment{at, after})
 	}
-	return assigned(after, at)
 }
 
-func memberChanges(before, after []byte, at []any) ([]assignment, error) {
-	type member struct {
-		name  string
-		value []byte
+func isOpen(text []byte, bracket byte) bool { return len(text) > 0 && text[0] == bracket }
+
+// members are those of an object in the order of their names.
+func (d *differ) members(object []byte) []part {
+	first := len(d.parts)
+	for name, value := range rawjson.Members(object) {
+		d.parts = append(d.parts, part{name, value})
 	}
-	old := map[string][]byte{}
-	for name, value := range rawjson.Members(before) {
-		old[string(name)] = value
-	}
-	var members []member
-	for name, value := range rawjson.Members(after) {
-		if !bytes.Equal(old[string(name)], value) {
-			members = append(members, member{string(name), value})
-		}
-	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
-	var out []assignment
-	for _, m := range members {
-		path := append(slices.Clone(at), m.name)
-		var below []assignment
-		var err error
-		if was, had := old[m.name]; had {
-			below, err = changes(was, m.value, path)
-		} else {
-			below, err = assigned(m.value, path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, below...)
-	}
-	return out, nil
+	out := d.parts[first:]
+	slices.SortFunc(out, func(a, b part) int { return bytes.Compare(a.name, b.name) })
+	return out
 }
 
-func assigned(text []byte, at []any) ([]assignment, error) {
-	value, err := conversion.DecodeValue(text)
-	if err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", pointer(at), err)
+func (d *differ) elements(list []byte) []part {
+	first := len(d.parts)
+	for value := range rawjson.Elements(list) {
+		d.parts = append(d.parts, part{nil, value})
 	}
-	return []assignment{{at, value}}, nil
+	return d.parts[first:]
 }
 
-func sortedNames(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
+func (d *differ) compareMembers(old, fresh []part, at *place) {
+	for _, m := range fresh {
+		for len(old) > 0 && bytes.Compare(old[0].name, m.name) < 0 {
+			old = old[1:]
+		}
+		switch had := len(old) > 0 && bytes.Equal(old[0].name, m.name); {
+		case !had:
+			d.found = append(d.found, assignment{at.member(string(m.name)), m.value})
+		case !bytes.Equal(old[0].value, m.value):
+			d.compare(old[0].value, m.value, at.member(string(m.name)))
+		}
 	}
-	slices.Sort(names)
-	return names
 }
 
-// assign carries the assignments out on a tree, and returns the patch that does the same. Only the parents that are missing
-// are made. A path that the tree has no place for is left out: what is there is of another shape, which the schema will
-// say. What the tree has as text is decoded as far as a path leads.
-func assign(tree map[string]any, list []assignment) []Operation {
-	var ops []Operation
+// assign carries the assignments out on a tree. Only the parents that are missing are made. A place that the tree has no room for
+// is left out: what is there is of another shape, which the schema will say. What the tree has as text is decoded as far as a
+// way leads.
+func assign(tree map[string]any, list []assignment) {
+	t := target{tree: tree}
 	for _, a := range list {
-		if op, ok := assignOne(tree, a); ok {
+		t.assign(a)
+	}
+}
+
+// patchOf is the patch that assigns. The tree is what it is for; of the values that it gets then only those are put in that
+// others may go into.
+func patchOf(tree map[string]any, list []assignment) []Operation {
+	t := target{tree: tree, isDraft: true}
+	ops := make([]Operation, 0, len(list))
+	for _, a := range list {
+		if op, ok := t.assign(a); ok {
 			ops = append(ops, op)
 		}
 	}
 	return ops
 }
 
-func assignOne(tree map[string]any, a assignment) (Operation, bool) {
-	var here any = tree
-	for i, step := range a.path {
-		last := i == len(a.path)-1
-		switch at := here.(type) {
+// target is what is assigned to.
+type target struct {
+	tree    map[string]any
+	isDraft bool
+	way     []*place
+}
+
+func (t *target) assign(a assignment) (Operation, bool) {
+	t.way = a.at.appendTo(t.way[:0])
+	way, value := t.way, a.value
+	var here any = t.tree
+	for i, step := range way {
+		last := i == len(way)-1
+		switch in := here.(type) {
 		case map[string]any:
-			name, ok := step.(string)
-			if !ok {
+			if step.index >= 0 {
 				return Operation{}, false
 			}
-			next, there := at[name]
+			next, there := in[step.name]
 			if next = opened(next); next != nil && !last {
-				at[name], here = next, next
+				in[step.name], here = next, next
 				continue
 			}
-			value, ok := nested(a.path[i+1:], a.value)
-			if !ok {
-				return Operation{}, false
-			}
-			op := Operation{"add", pointer(a.path[:i+1]), value}
-			if there {
-				op.Op = "replace"
-			}
-			// Later assignments may go into it, and are operations of their own.
-			at[name] = runtime.DeepCopyJSONValue(value)
-			return op, true
+			return create(in, there, way, i, value)
 		case []any:
-			index, ok := step.(int)
-			if !ok || index >= len(at) {
+			if step.index < 0 || step.index >= len(in) {
 				return Operation{}, false
 			}
 			if last {
-				at[index] = a.value
-				return Operation{"replace", pointer(a.path), a.value}, true
+				in[step.index] = value
+				return Operation{"replace", pointer(way), value}, true
 			}
-			at[index] = opened(at[index])
-			here = at[index]
+			text, isText := in[step.index].(json.RawMessage)
+			if t.isDraft && isText && i+2 == len(way) && isOpen(text, '{') && way[i+1].index < 0 && !isOpen(value, '{') && !isOpen(value, '[') {
+				return operation(rawjson.Member(text, way[i+1].name) != nil, way, value), true
+			}
+			in[step.index] = opened(in[step.index])
+			here = in[step.index]
 		default:
 			return Operation{}, false
 		}
 	}
 	return Operation{}, false
+}
+
+// create puts a value into an object, at the i-th step of its way, with the parents that it needs.
+func create(in map[string]any, there bool, way []*place, i int, value json.RawMessage) (Operation, bool) {
+	made, ok := nested(way[i+1:], value)
+	if !ok {
+		return Operation{}, false
+	}
+	// Later assignments may go into it, and are operations of their own.
+	in[way[i].name], _ = nested(way[i+1:], value)
+	return operation(there, way[:i+1], made), true
+}
+
+func operation(replaces bool, way []*place, value any) Operation {
+	op := Operation{"add", pointer(way), value}
+	if replaces {
+		op.Op = "replace"
+	}
+	return op
 }
 
 // opened is a value one level of which is decoded, if it was text.
@@ -222,26 +231,30 @@ func opened(v any) any {
 }
 
 // nested is the value with the parents that it needs. Lists cannot be made up.
-func nested(path []any, value any) (any, bool) {
-	for _, step := range slices.Backward(path) {
-		name, ok := step.(string)
-		if !ok {
+func nested(way []*place, value json.RawMessage) (any, bool) {
+	var out any = value
+	for _, step := range slices.Backward(way) {
+		if step.index >= 0 {
 			return nil, false
 		}
-		value = map[string]any{name: value}
+		out = map[string]any{step.name: out}
 	}
-	return value, true
+	return out, true
 }
 
-func pointer(path []any) string {
+func pointer(way []*place) string {
+	size := 0
+	for _, step := range way {
+		size += len(step.name) + len("/00000")
+	}
 	var b strings.Builder
-	for _, step := range path {
+	b.Grow(size)
+	for _, step := range way {
 		b.WriteByte('/')
-		switch s := step.(type) {
-		case string:
-			b.WriteString(strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1"))
-		case int:
-			b.WriteString(strconv.Itoa(s))
+		if step.index >= 0 {
+			b.WriteString(strconv.Itoa(step.index))
+		} else {
+			b.WriteString(strings.ReplaceAll(strings.ReplaceAll(step.name, "~", "~0"), "/", "~1"))
 		}
 	}
 	return b.String()

@@ -19,6 +19,8 @@ import (
 // Asked is a request as far as anybody looks at it.
 type Asked struct {
 	UID types.UID
+	// kind is what the object is said to be, as text.
+	kind []byte
 	// Resource is what the object is one of.
 	Resource        schema.GroupVersionResource
 	SubResource     string
@@ -41,12 +43,13 @@ var (
 	ErrNotReady = errors.New("not ready")
 )
 
-// Reviews answers those of one resource. Other operations than these, and subresources, are allowed.
-func Reviews(resource schema.GroupResource, operations []admissionv1.Operation, decide Decide) Handle {
+// Reviews answers those of one resource, whose objects are of that kind. Other operations than these, and subresources, are
+// allowed.
+func Reviews(resource schema.GroupResource, kind string, operations []admissionv1.Operation, decide Decide) Handle {
 	return func(ctx context.Context, body []byte) ([]byte, int, error) {
 		form, r, err := decodeReview(body)
-		if err == nil && r.Resource.GroupResource() != resource {
-			err = fmt.Errorf("resource is %s: this path is for %s", r.Resource.GroupResource(), resource)
+		if err == nil {
+			err = r.belongsTo(resource, kind)
 		}
 		if err != nil {
 			return nil, http.StatusBadRequest, err
@@ -74,6 +77,25 @@ func Reviews(resource schema.GroupResource, operations []admissionv1.Operation, 
 	}
 }
 
+// belongsTo says what keeps a request from being answered at the path of a resource. Subresources are of kinds of their own.
+func (r *Asked) belongsTo(resource schema.GroupResource, kind string) error {
+	got := r.Resource.GroupResource()
+	switch {
+	case got != resource:
+		return fmt.Errorf("resource is %s: this path is for %s", got, resource)
+	case r.SubResource != "" || rawjson.IsNull(r.kind):
+		return nil
+	case !rawjson.Says(rawjson.Member(r.kind, "group"), resource.Group) || !rawjson.Says(rawjson.Member(r.kind, "kind"), kind):
+		return fmt.Errorf("request.kind is another: this path is for %s", schema.GroupKind{Group: resource.Group, Kind: kind})
+	}
+	return nil
+}
+
+// isForm tells whether a review is of a version that is understood here. The older one has the same members.
+func isForm(apiVersion string) bool {
+	return apiVersion == admissionv1.SchemeGroupVersion.String() || apiVersion == admissionv1.GroupName+"/v1beta1"
+}
+
 // decodeReview returns the form of the review, which is that of the answer, and what is asked.
 func decodeReview(body []byte) (form metav1.TypeMeta, r *Asked, err error) {
 	if err := rawjson.Valid(body); err != nil {
@@ -96,6 +118,8 @@ func decodeReview(body []byte) (form metav1.TypeMeta, r *Asked, err error) {
 		return form, nil, d.Err
 	case form.Kind != "AdmissionReview":
 		return form, nil, fmt.Errorf("kind is %q: must be AdmissionReview", form.Kind)
+	case !isForm(form.APIVersion):
+		return form, nil, fmt.Errorf("apiVersion is %q: must be %s", form.APIVersion, admissionv1.SchemeGroupVersion)
 	case rawjson.IsNull(request):
 		return form, nil, errors.New("request is missing")
 	}
@@ -112,6 +136,8 @@ func readRequest(d *rawjson.Reader, text []byte) *Asked {
 		switch string(name) {
 		case "uid":
 			r.UID = types.UID(d.Text(value, "request.uid"))
+		case "kind":
+			r.kind = value
 		case "resource":
 			for member, value := range rawjson.Members(value) {
 				switch string(member) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // MaxBody is the largest body of a review: two objects of three MiB, and what is around them.
@@ -55,16 +56,15 @@ type reviewed struct {
 	beta, was []byte
 	// alpha is what only a request in v1alpha1 has; else nil.
 	alpha *alphaForm
+	// isTooMuch is why nothing else is here: the object is too much to be read.
+	isTooMuch bool
 }
-
-// alphaForm is a request in v1alpha1. Objects are as they came, but for a carrier that the client left out.
-type alphaForm struct{ object, old, beta conversion.Tree }
 
 // handler answers reviews of one path.
 func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.AdmissionResponse, error)) Handle {
 	resource := schema.GroupResource{Group: conversion.Group, Resource: k.Resource}
-	return Reviews(resource, []admissionv1.Operation{admissionv1.Create, admissionv1.Update}, func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error) {
-		in, err := decode(r)
+	return Reviews(resource, k.Kind, []admissionv1.Operation{admissionv1.Create, admissionv1.Update}, func(ctx context.Context, r *Asked) (*admissionv1.AdmissionResponse, error) {
+		in, err := decode(r, k.Kind)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
@@ -74,46 +74,68 @@ func handler(k Kind, decide func(context.Context, *reviewed) (*admissionv1.Admis
 
 const inBeta = conversion.Group + "/" + conversion.V1beta1
 
-func decode(r *Asked) (*reviewed, error) {
+// versionOf is that of an object, which must be of the kind. Where both are said first, no more is read.
+func versionOf(object []byte, kind string) (string, error) {
+	var version, is []byte
+	for name, value := range rawjson.Members(object) {
+		switch string(name) {
+		case "apiVersion":
+			version = value
+		case "kind":
+			is = value
+		}
+		if version != nil && is != nil {
+			break
+		}
+	}
+	text, err := rawjson.String(version)
+	switch {
+	case err != nil || !conversion.IsVersion(text):
+		return "", fmt.Errorf("apiVersion is another: this path is for v1alpha1 and v1beta1 of %s", conversion.Group)
+	case !rawjson.Says(is, kind):
+		return "", fmt.Errorf("kind is another: this path is for %s", kind)
+	}
+	return text, nil
+}
+
+func decode(r *Asked, kind string) (*reviewed, error) {
 	out := &reviewed{Asked: r, beta: r.Object}
-	version, err := conversion.VersionOf(r.Object)
+	version, err := versionOf(r.Object, kind)
 	if err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
-	if r.Operation == admissionv1.Update {
-		if out.was, err = toBeta(r.OldObject); err != nil {
+	if out.isTooMuch = isTooMuchTree(r.Object); out.isTooMuch {
+		return out, nil
+	}
+	// What was too much to be read before is no reason to keep it, like all that cannot be read.
+	if r.Operation == admissionv1.Update && !isTooMuchTree(r.OldObject) {
+		if out.was, err = toBeta(r.OldObject, kind); err != nil {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
 	if version == inBeta {
 		return out, nil
 	}
-	out.alpha = &alphaForm{}
-	if out.alpha.object, err = conversion.Decode(r.Object); err != nil {
-		return nil, fmt.Errorf("request.object: %w", err)
+	if out.alpha, err = r.alphaForm(out.was != nil); err != nil {
+		return nil, err
 	}
-	if out.was != nil {
-		if out.alpha.old, err = conversion.Decode(r.OldObject); err != nil {
-			return nil, fmt.Errorf("request.oldObject: %w", err)
-		}
-	}
-	out.alpha.object = conversion.KeepCarrier(out.alpha.old, out.alpha.object)
-	if out.alpha.beta, err = conversion.Convert(out.alpha.object, inBeta); err == nil {
-		out.beta, err = conversion.Encode(out.alpha.beta)
-	}
-	if err != nil {
+	if out.beta, err = toBeta(out.alpha.text, kind); err != nil {
 		return nil, fmt.Errorf("request.object: %w", err)
 	}
 	return out, nil
 }
 
-// toBeta is an object in v1beta1.
-func toBeta(object []byte) ([]byte, error) {
-	version, err := conversion.VersionOf(object)
+// someMore is what a conversion may add.
+const someMore = 1 << 10
+
+// toBeta is an object of the kind in v1beta1.
+func toBeta(object []byte, kind string) ([]byte, error) {
+	version, err := versionOf(object, kind)
 	if err != nil || version == inBeta {
 		return object, err
 	}
 	var out bytes.Buffer
+	out.Grow(len(object) + someMore)
 	err = conversion.ConvertText(&out, object, inBeta)
 	return out.Bytes(), err
 }
@@ -121,16 +143,16 @@ func toBeta(object []byte) ([]byte, error) {
 // Mutate answers reviews with the kind's defaults, as a patch of nothing else.
 func (k Kind) Mutate() Handle {
 	return handler(k, func(_ context.Context, r *reviewed) (*admissionv1.AdmissionResponse, error) {
+		if r.isTooMuch {
+			// It is refused by the validating hook.
+			return Patched()
+		}
 		before, after, err := k.Default(r.was, r.beta)
 		if err != nil {
 			// What the types cannot read the schema refuses, with the name of the field.
-			return &admissionv1.AdmissionResponse{Allowed: true}, nil //nolint:nilerr // The error is the schema's to report.
+			return Patched() //nolint:nilerr // The error is the schema's to report.
 		}
-		list, err := changes(before, after, nil)
-		if err != nil {
-			return nil, err
-		}
-		ops, err := r.patch(list)
+		ops, err := r.patch(changes(before, after))
 		if err != nil {
 			return nil, err
 		}
@@ -155,39 +177,16 @@ func Patched(ops ...Operation) (*admissionv1.AdmissionResponse, error) {
 func (r *reviewed) patch(list []assignment) ([]Operation, error) {
 	came, isObject := opened(json.RawMessage(r.Object)).(map[string]any)
 	switch {
-	case len(list) == 0 && r.alpha == nil:
-		return nil, nil
 	case !isObject:
 		return nil, fmt.Errorf("%w: request.object: must be an object", ErrMalformed)
 	case r.alpha == nil:
-		return assign(came, list), nil
+		return patchOf(came, list), nil
 	}
-	return r.alpha.patch(r.Object, list)
-}
-
-func (r *alphaForm) patch(text []byte, list []assignment) ([]Operation, error) {
-	came, err := conversion.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("request.object: %w", err)
-	}
-	// A carrier that the client left out comes back.
-	ops := assign(came, assignments(came, r.object, nil))
+	ops := patchOf(came, r.alpha.carrierOf(r.Object))
 	// Metadata has one form in all versions, but for what the conversion makes there on its way.
-	ops = append(ops, assign(came, ofMetadata(list))...)
-	const alpha = conversion.Group + "/" + conversion.V1alpha1
-	plain, err := conversion.Convert(r.beta, alpha)
-	if err != nil {
-		return nil, fmt.Errorf("converting back: %w", err)
-	}
-	assign(r.beta, list)
-	defaulted, err := conversion.Convert(r.beta, alpha)
-	if err != nil {
-		return nil, fmt.Errorf("converting back: %w", err)
-	}
-	// Labels and annotations that the conversion makes on its way are its own.
-	delete(plain, "metadata")
-	delete(defaulted, "metadata")
-	return append(ops, assign(came, assignments(plain, defaulted, nil))...), nil
+	ops = append(ops, patchOf(came, ofMetadata(list))...)
+	converted, err := inAlpha(r.beta, list)
+	return append(ops, patchOf(came, converted)...), err
 }
 
 // Check answers reviews with the kind's rules.
@@ -197,6 +196,9 @@ func (k Kind) Check() Handle {
 			if err := k.Ready(); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotReady, err)
 			}
+		}
+		if r.isTooMuch {
+			return &admissionv1.AdmissionResponse{Result: refusal(k, r, field.ErrorList{excess{text: r.Object}.refusal()})}, nil
 		}
 		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})
 		if r.alpha != nil {

@@ -3,9 +3,9 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -66,15 +66,16 @@ func (r Rules[T]) Of() Kind {
 	if k.AlphaField == nil {
 		k.AlphaField = func(name string) string { return name }
 	}
+	s := shapes{}.of(reflect.TypeFor[T]())
 	k.Default = func(old, object []byte) (before, after []byte, err error) {
-		typed, err := decodeAs[T](object)
+		typed, err := decodeAs[T](object, s)
 		if err != nil {
 			return nil, nil, err
 		}
 		if before, err = json.Marshal(typed); err != nil {
 			return nil, nil, fmt.Errorf("encoding: %w", err)
 		}
-		was := stored[T](old)
+		was := stored[T](old, s)
 		r.Default(was, typed)
 		if p := r.parts(typed); p.Pods != nil {
 			p.setDefaults(r.parts(was))
@@ -85,11 +86,15 @@ func (r Rules[T]) Of() Kind {
 		return before, after, nil
 	}
 	k.Validate = func(ctx context.Context, old, object []byte, request Request) (field.ErrorList, []string) {
-		typed, err := decodeAs[T](object)
-		if err != nil {
-			return misfitsOf(object, reflect.TypeFor[T]()), nil
+		typed, err := decodeAs[T](object, s)
+		var tooMuch excess
+		switch {
+		case errors.As(err, &tooMuch):
+			return field.ErrorList{tooMuch.refusal()}, nil
+		case err != nil:
+			return misfits(object, reflect.TypeFor[T](), nil), nil
 		}
-		was := stored[T](old)
+		was := stored[T](old, s)
 		errs, warnings := r.Validate(ctx, was, typed, request)
 		p := r.parts(typed)
 		if len(errs) > 0 || p.Pods == nil {
@@ -101,11 +106,11 @@ func (r Rules[T]) Of() Kind {
 	return k
 }
 
-func stored[T any](old []byte) *T {
+func stored[T any](old []byte, s *shape) *T {
 	if old == nil {
 		return nil
 	}
-	typed, err := decodeAs[T](old)
+	typed, err := decodeAs[T](old, s)
 	if err != nil {
 		return nil
 	}
@@ -113,7 +118,10 @@ func stored[T any](old []byte) *T {
 }
 
 // decodeAs reads names of members as they are written, as the API server does.
-func decodeAs[T any](text []byte) (*T, error) {
+func decodeAs[T any](text []byte, s *shape) (*T, error) {
+	if s.isTooMuch(text) {
+		return nil, excess{text, s}
+	}
 	typed := new(T)
 	if err := utiljson.Unmarshal(text, typed); err != nil {
 		return nil, fmt.Errorf("decoding: %w", err)
@@ -131,88 +139,4 @@ func encodeFrom(typed any) (conversion.Tree, error) {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
 	return tree, nil
-}
-
-// misfitsOf are those of an object.
-func misfitsOf(object []byte, t reflect.Type) field.ErrorList {
-	tree, err := conversion.Decode(object)
-	if err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
-	}
-	return misfits(tree, t, nil)
-}
-
-// misfits are the members that a type cannot hold, each at its own place.
-func misfits(value any, t reflect.Type, at *field.Path) field.ErrorList {
-	reason := misfit(value, t)
-	if reason == "" {
-		return nil
-	}
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	var errs field.ErrorList
-	switch v := value.(type) {
-	case map[string]any:
-		switch {
-		case t.Kind() == reflect.Map:
-			for _, name := range sortedNames(v) {
-				errs = append(errs, misfits(v[name], t.Elem(), at.Key(name))...)
-			}
-		case t.Kind() == reflect.Struct:
-			errs = misfitMembers(v, t, at)
-		}
-	case []any:
-		for i := 0; t.Kind() == reflect.Slice && i < len(v); i++ {
-			errs = append(errs, misfits(v[i], t.Elem(), at.Index(i))...)
-		}
-	}
-	if len(errs) > 0 {
-		return errs
-	}
-	return field.ErrorList{field.Invalid(at, field.OmitValueType{}, reason)}
-}
-
-func misfitMembers(v map[string]any, t reflect.Type, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		member, there := v[name]
-		switch {
-		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
-			errs = append(errs, misfitMembers(v, f.Type, at)...)
-		case there && name != "" && name != "-":
-			errs = append(errs, misfits(member, f.Type, at.Child(name))...)
-		}
-	}
-	return errs
-}
-
-// misfit says why a type cannot hold a value; "" if it can.
-func misfit(value any, t reflect.Type) string {
-	raw, err := json.Marshal(value)
-	if err == nil {
-		err = utiljson.Unmarshal(raw, reflect.New(t).Interface())
-	}
-	if err == nil {
-		return ""
-	}
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own {
-		return err.Error()
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "must be a string"
-	case reflect.Bool:
-		return "must be true or false"
-	case reflect.Slice:
-		return "must be a list"
-	case reflect.Struct, reflect.Map:
-		return "must be an object"
-	}
-	return "must be a number in the range of " + t.Kind().String()
 }

@@ -10,7 +10,10 @@ import (
 
 // CheckScatter checks the labels whose Pods are spread over a rollout.
 func CheckScatter(terms []v1beta1.UpdateScatterTerm, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := CheckCount(len(terms), mostTerms, at)
+	if len(errs) > 0 {
+		return errs
+	}
 	seen := map[string]bool{}
 	for i, t := range terms {
 		path := at.Index(i)

@@ -85,7 +85,9 @@ func TestAnObjectThatCannotBeReadHidesNoOther(t *testing.T) {
 			factory := externalversions.NewSharedInformerFactory(client, 0)
 			informer := factory.Apps().V1beta1().StatefulSets().Informer()
 			factory.Start(t.Context().Done())
-			require.Eventually(t, func() bool { return len(informer.GetStore().ListKeys()) == 3 && !isWhole(t, informer.GetStore(), "poison") }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool {
+				return len(informer.GetStore().ListKeys()) == 3 && !isWhole(t, informer.GetStore(), "poison")
+			}, 10*time.Second, 5*time.Millisecond)
 			for _, set := range []string{"x", "y"} {
 				require.True(t, isWhole(t, informer.GetStore(), set))
 				require.EqualValues(t, 2, *stored(t, informer.GetStore(), set).Spec.Replicas)

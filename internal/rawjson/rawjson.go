@@ -30,18 +30,18 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 			return
 		}
 		for i++; ; {
-			i = separator(object, i)
+			i = Next(object, i)
 			if i == len(object) || object[i] != '"' {
 				return
 			}
 			from := i
-			i = end(object, from)
+			i = End(object, from)
 			name, ok := decode(object[from:i])
 			if !ok {
 				return
 			}
-			from = separator(object, i)
-			if i = end(object, from); i == from || !yield(name, object[from:i]) {
+			from = Next(object, i)
+			if i = End(object, from); i == from || !yield(name, object[from:i]) {
 				return
 			}
 		}
@@ -66,8 +66,8 @@ func Elements(list []byte) iter.Seq[[]byte] {
 			return
 		}
 		for i++; ; {
-			from := separator(list, i)
-			if i = end(list, from); i == from || !yield(list[from:i]) {
+			from := Next(list, i)
+			if i = End(list, from); i == from || !yield(list[from:i]) {
 				return
 			}
 		}
@@ -89,6 +89,12 @@ func String(text []byte) (string, error) {
 		return "", errNoString
 	}
 	return string(out), nil
+}
+
+// Says tells whether the text is that string. It is for names that most texts have: nothing is copied.
+func Says(text []byte, what string) bool {
+	out, ok := decode(text)
+	return ok && string(out) == what
 }
 
 // decode is what a string says. Most are what is between their quotes.
@@ -122,8 +128,8 @@ func space(text []byte, i int) int {
 	return i
 }
 
-// separator is space, which passes what is between members too.
-func separator(text []byte, i int) int {
+// Next is the first place from i on that is neither white space nor between two members or elements.
+func Next(text []byte, i int) int {
 	i = space(text, i)
 	if i < len(text) && (text[i] == ',' || text[i] == ':') {
 		i = space(text, i+1)
@@ -131,8 +137,8 @@ func separator(text []byte, i int) int {
 	return i
 }
 
-// end is where the value at i ends; i, if there is none.
-func end(text []byte, i int) int {
+// End is where the value at i ends; i, if there is none.
+func End(text []byte, i int) int {
 	if i == len(text) {
 		return i
 	}

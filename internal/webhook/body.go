@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
@@ -10,12 +12,15 @@ import (
 const (
 	// maxDepth bounds how deep a body may be nested.
 	maxDepth = 1000
-	// fewNames are compared one by one: that takes less than to keep them in a map.
+	// maxMembers bounds how many members an object has, together with those around it. No object that can be stored has as
+	// many, and what is stored is to be converted.
+	maxMembers = 1 << 18
+	// fewNames are compared one by one, others when the object ends.
 	fewNames = 32
 )
 
-// checkBody refuses bodies that no honest client sends: nested too deep, or with a member twice, which readers understand
-// differently.
+// checkBody refuses bodies that no honest client sends: nested too deep, with more members than anything has, or with a member
+// twice, which readers understand differently.
 func checkBody(body []byte) error {
 	if err := rawjson.Valid(body); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
@@ -38,9 +43,8 @@ type walk struct {
 // level is an object or a list that is being read.
 type level struct {
 	object, inValue bool
-	// first is where its names begin, seen what they are where there are many.
+	// first is where its names begin.
 	first int
-	seen  map[string]struct{}
 }
 
 func (w *walk) run() error {
@@ -52,8 +56,9 @@ func (w *walk) run() error {
 			}
 			w.open = append(w.open, level{object: w.body[i] == '{', first: len(w.names)})
 		case '}', ']':
-			last := len(w.open) - 1
-			w.open, w.names = w.open[:last], w.names[:w.open[last].first]
+			if err := w.close(); err != nil {
+				return err
+			}
 		case ':':
 			w.open[len(w.open)-1].inValue = true
 		case ',':
@@ -82,8 +87,11 @@ func (w *walk) text(quoted []byte) error {
 	if err != nil {
 		return err
 	}
-	if w.isThere(l, name) {
-		return fmt.Errorf("member %q is there twice", name)
+	if len(w.names) == maxMembers {
+		return fmt.Errorf("the body has more than %d members in an object", maxMembers)
+	}
+	if names := w.names[l.first:]; len(names) < fewNames && slices.ContainsFunc(names, func(n []byte) bool { return bytes.Equal(n, name) }) {
+		return twice(name)
 	}
 	w.names = append(w.names, name)
 	return nil
@@ -110,24 +118,20 @@ func spelling(quoted []byte) ([]byte, error) {
 	return []byte(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(decoded)), nil
 }
 
-// isThere tells whether the level has a member of that name already.
-func (w *walk) isThere(l *level, name []byte) bool {
-	names := w.names[l.first:]
-	if len(names) < fewNames {
-		for _, n := range names {
-			if string(n) == string(name) {
-				return true
+func twice(name []byte) error { return fmt.Errorf("member %q is there twice", name) }
+
+// close ends an object or a list. Names that are too many to have been compared are brought in order.
+func (w *walk) close() error {
+	last := len(w.open) - 1
+	names := w.names[w.open[last].first:]
+	if len(names) > fewNames {
+		slices.SortFunc(names, bytes.Compare)
+		for i := 1; i < len(names); i++ {
+			if bytes.Equal(names[i-1], names[i]) {
+				return twice(names[i])
 			}
 		}
-		return false
 	}
-	if l.seen == nil {
-		l.seen = make(map[string]struct{}, 2*fewNames)
-		for _, n := range names {
-			l.seen[string(n)] = struct{}{}
-		}
-	}
-	_, there := l.seen[string(name)]
-	l.seen[string(name)] = struct{}{}
-	return there
+	w.open, w.names = w.open[:last], w.names[:w.open[last].first]
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -106,6 +107,22 @@ func TestScenario16HostileJSON(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusOK, send(t, g, 1<<20, echo, nil, body).Code, name)
 	}
+}
+
+// TestAnObjectOfAMillionKeysIsNotRead names them all differently: it is not one that is there twice.
+func TestAnObjectOfAMillionKeysIsNotRead(t *testing.T) {
+	object := func(keys int) string {
+		var b strings.Builder
+		for i := range keys {
+			fmt.Fprintf(&b, `"%d":0,`, i)
+		}
+		return `{"a":{` + strings.TrimSuffix(b.String(), ",") + `}}`
+	}
+	g := newGate(1 << 26)
+	require.Equal(t, http.StatusOK, send(t, g, 1<<25, echo, nil, object(maxMembers-1)).Code)
+	response := send(t, g, 1<<25, echo, nil, object(1_000_000))
+	require.Equal(t, http.StatusBadRequest, response.Code)
+	require.Contains(t, response.Body.String(), "more than 262144 members")
 }
 
 func TestScenario17APanicEndsNothing(t *testing.T) {

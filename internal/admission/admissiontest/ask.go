@@ -47,6 +47,7 @@ func ask(t *testing.T, k admission.Kind, handle func(context.Context, []byte) ([
 	t.Helper()
 	r := &admissionv1.AdmissionRequest{
 		UID: "u", Operation: admissionv1.Create, Name: Name, Namespace: Namespace,
+		Kind:     metav1.GroupVersionKind{Group: conversion.Group, Kind: k.Kind},
 		Resource: metav1.GroupVersionResource{Group: conversion.Group, Resource: k.Resource}, Object: runtime.RawExtension{Raw: []byte(object)},
 	}
 	if old != "" {

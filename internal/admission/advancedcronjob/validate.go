@@ -29,7 +29,7 @@ func Validate(old, job *v1beta1.AdvancedCronJob, now time.Time) field.ErrorList 
 		errs = append(admission.CheckName(&job.ObjectMeta, longestName), errs...)
 		return append(errs, validateTemplate(&job.Spec.Template, spec.Child("template"))...)
 	}
-	errs = admission.Ratchet(errs, validateSpec(&old.Spec, now, spec))
+	errs = admission.Ratchet(errs, validateSpec(&old.Spec, now, spec), old, job)
 	if equality.Semantic.DeepEqual(old.Spec.Template, job.Spec.Template) {
 		return errs
 	}

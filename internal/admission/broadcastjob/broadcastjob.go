@@ -40,7 +40,7 @@ func Validate(old, job *v1beta1.BroadcastJob) field.ErrorList {
 	if old == nil {
 		return append(admission.CheckName(&job.ObjectMeta, longestName), errs...)
 	}
-	return admission.Ratchet(errs, ValidateSpec(&old.Spec, field.NewPath("spec")))
+	return admission.Ratchet(errs, ValidateSpec(&old.Spec, field.NewPath("spec")), old, job)
 }
 
 // ValidateSpec returns everything that is wrong with the spec of a job, whether it has its defaults or not. The Pod template

@@ -27,7 +27,7 @@ func Validate(old, set *v1beta1.CloneSet) field.ErrorList {
 	if old == nil {
 		return errs
 	}
-	errs = admission.Ratchet(errs, Validate(nil, old))
+	errs = admission.Ratchet(errs, Validate(nil, old), old, set)
 	if !equality.Semantic.DeepEqual(old.Spec.Selector, s.Selector) {
 		errs = append(errs, field.Forbidden(spec.Child("selector"), "may not be changed"))
 	}
@@ -49,6 +49,9 @@ func validateNumbers(s *v1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
 
 func validateScale(s *v1beta1.CloneSetScaleStrategy, at *field.Path) field.ErrorList {
 	errs := admission.CheckAmount(s.MaxUnavailable, at.Child("maxUnavailable"))
+	if tooMany := admission.CheckCount(len(s.PodsToDelete), admission.MostNames, at.Child("podsToDelete")); len(tooMany) > 0 {
+		return append(errs, tooMany...)
+	}
 	seen := map[string]bool{}
 	for _, name := range s.PodsToDelete {
 		if seen[name] {

@@ -38,7 +38,7 @@ const (
 // Mutate answers reviews of Pods. observe is told of every result.
 func Mutate(source Source, observe func(result string)) admission.Handle {
 	resource := schema.GroupResource{Resource: "pods"}
-	return admission.Reviews(resource, []admissionv1.Operation{admissionv1.Create}, func(ctx context.Context, r *admission.Asked) (*admissionv1.AdmissionResponse, error) {
+	return admission.Reviews(resource, "Pod", []admissionv1.Operation{admissionv1.Create}, func(ctx context.Context, r *admission.Asked) (*admissionv1.AdmissionResponse, error) {
 		if r.Resource.Version != corev1.SchemeGroupVersion.Version {
 			return nil, fmt.Errorf("%w: version is %q: must be v1", admission.ErrMalformed, r.Resource.Version)
 		}

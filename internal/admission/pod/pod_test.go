@@ -46,7 +46,7 @@ func newHook(t *testing.T) *hook { return &hook{T: t, results: map[string]int{}}
 // send sends a review of the object, in which texts are replaced.
 func (h *hook) send(object string, replacements ...string) ([]byte, int, error) {
 	h.Helper()
-	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","resource":{"group":"","version":"v1","resource":"pods"},"namespace":"ns","operation":"CREATE","object":` + object + `}}`
+	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},"namespace":"ns","operation":"CREATE","object":` + object + `}}`
 	for i := 0; i < len(replacements); i += 2 {
 		require.Contains(h, body, replacements[i])
 		body = strings.Replace(body, replacements[i], replacements[i+1], 1)
@@ -171,14 +171,16 @@ func TestScenario060_WhatIsNoReviewOfAPod(t *testing.T) {
 	good := pod("", "")
 	for name, replacement := range map[string][2]string{
 		"another resource":          {`"resource":"pods"`, `"resource":"nodes"`},
-		"another group":             {`"group":""`, `"group":"apps"`},
-		"another version":           {`"version":"v1"`, `"version":"v2"`},
+		"another group":             {`"resource":{"group":""`, `"resource":{"group":"apps"`},
+		"another version":           {`"version":"v1","resource"`, `"version":"v2","resource"`},
+		"another kind":              {`"version":"v1","kind":"Pod"`, `"version":"v1","kind":"Node"`},
+		"another version of review": {`admission.k8s.io/v1`, `admission.k8s.io/v1alpha1`},
 		"another kind of review":    {`"AdmissionReview"`, `"ConversionReview"`},
 		"no uid":                    {`"uid":"u",`, ""},
 		"a uid that is no text":     {`"uid":"u"`, `"uid":5`},
 		"no request":                {`"request":`, `"requests":`},
 		"no object":                 {`"object":`, `"subject":`},
-		"an object of another kind": {`"kind":"Pod"`, `"kind":"Node"`},
+		"an object of another kind": {`"kind":"Pod","metadata"`, `"kind":"Node","metadata"`},
 		"labels that are no text":   {`"metadata":{`, `"metadata":{"labels":{"app":5}`},
 		"no JSON":                   {`"request":{`, `"request":[`},
 	} {
@@ -198,7 +200,7 @@ func TestAnOlderFormOfReviewIsAnsweredAlike(t *testing.T) {
 }
 
 func FuzzPod(f *testing.F) {
-	f.Add([]byte(fmt.Sprintf(`{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"version":"v1","resource":"pods"},"object":%s}}`,
+	f.Add([]byte(fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"version":"v1","resource":"pods"},"object":%s}}`,
 		pod(owned+`,"labels":{"app":"web"}`, `,"readinessGates":[{"conditionType":"x"}]`))))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if _, code, err := Mutate(&cluster{}, func(string) {})(t.Context(), body); code >= http.StatusInternalServerError {

@@ -10,15 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/injection"
 )
 
 // maxHotName leaves room for what the names of the two containers end in.
 const maxHotName = 61
 
+// mostContainers are those of either list.
+const mostContainers = 100
+
 // validateContainers is for what SidecarSets add to containers. The containers themselves are judged by the API server.
 func validateContainers(s *v1beta1.SidecarSetSpec, spec *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := admission.CheckCount(len(s.InitContainers), mostContainers, spec.Child("initContainers"))
+	if errs = append(errs, admission.CheckCount(len(s.Containers), mostContainers, spec.Child("containers"))...); len(errs) > 0 {
+		return errs
+	}
 	for i := range s.InitContainers {
 		errs = append(errs, validateContainer(&s.InitContainers[i], true, spec.Child("initContainers").Index(i))...)
 	}

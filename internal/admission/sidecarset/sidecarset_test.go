@@ -155,7 +155,7 @@ func (unread) Cluster() *Cluster { return nil }
 
 func TestScenario18NothingIsDecidedBeforeTheCachesAreThere(t *testing.T) {
 	k := Kind(unread{}, nil, "flotilla-system")
-	body := []byte(`{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"sidecarsets"},"object":` + logger + `}}`)
+	body := []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"sidecarsets"},"object":` + logger + `}}`)
 	answer, code, err := k.Check()(t.Context(), body)
 	require.ErrorContains(t, err, "not been read")
 	require.Equal(t, http.StatusServiceUnavailable, code)

@@ -36,7 +36,7 @@ func Validate(old, set *v1beta1.SidecarSet, c *Cluster) field.ErrorList {
 	var was *v1beta1.SidecarSet
 	if old != nil {
 		was = defaulted(old)
-		errs = admission.Ratchet(errs, validateSet(was, c))
+		errs = admission.Ratchet(errs, validateSet(was, c), was, is)
 		errs = append(errs, validateChange(was, is)...)
 	}
 	errs = append(errs, validatePin(was, is, c)...)
@@ -46,7 +46,7 @@ func Validate(old, set *v1beta1.SidecarSet, c *Cluster) field.ErrorList {
 	}
 	errs = validateOthers(is, c.Sets)
 	if was != nil {
-		errs = admission.Ratchet(errs, validateOthers(was, c.Sets))
+		errs = admission.Ratchet(errs, validateOthers(was, c.Sets), was, is)
 	}
 	return errs
 }

@@ -131,7 +131,7 @@ func FuzzAdmission(f *testing.F) {
 }
 
 func TestNothingIsDecidedBeforeTheClassesAreKnown(t *testing.T) {
-	body := `{"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"statefulsets"},"object":` + minimal + `}}`
+	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","resource":{"group":"apps.kruise.io","resource":"statefulsets"},"object":` + minimal + `}}`
 	_, code, err := Kind(nil, all{err: errors.New("StorageClasses are not listed yet")}).Check()(t.Context(), []byte(body))
 	require.ErrorContains(t, err, "StorageClasses")
 	require.Equal(t, http.StatusServiceUnavailable, code)

@@ -32,7 +32,7 @@ func Validate(old, set *v1beta1.StatefulSet, classes []*storagev1.StorageClass) 
 	if old == nil {
 		return append(admission.CheckName(&set.ObjectMeta, longestName), errs...)
 	}
-	errs = admission.Ratchet(errs, validateSpec(&old.Spec, field.NewPath("spec")))
+	errs = admission.Ratchet(errs, validateSpec(&old.Spec, field.NewPath("spec")), old, set)
 	return append(errs, validateChange(&old.Spec, &set.Spec, classes, field.NewPath("spec"))...)
 }
 
@@ -69,6 +69,9 @@ func validateOrdinals(s *v1beta1.StatefulSetSpec, at *field.Path) field.ErrorLis
 	if s.Ordinals != nil {
 		start = s.Ordinals.Start
 		errs = admission.NotNegative(start, at.Child("ordinals", "start"))
+	}
+	if tooMany := admission.CheckCount(len(s.ReserveOrdinals), admission.MostNames, at.Child("reserveOrdinals")); len(tooMany) > 0 {
+		return append(errs, tooMany...)
 	}
 	var reserved []ordinals.Range
 	for i, entry := range s.ReserveOrdinals {

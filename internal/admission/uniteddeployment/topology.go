@@ -13,6 +13,9 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/subset"
 )
 
+// mostSubsets is as the schema has it.
+const mostSubsets = 100
+
 // unlimited is what a subset without maxReplicas counts as.
 const unlimited = 1000000
 
@@ -33,6 +36,9 @@ func validateTopology(s *v1beta1.UnitedDeploymentSpec, at *field.Path) field.Err
 	}
 	names := map[string]bool{}
 	subsets := at.Child("subsets")
+	if tooMany := admission.CheckCount(len(s.Topology.Subsets), mostSubsets, subsets); len(tooMany) > 0 {
+		return append(errs, tooMany...)
+	}
 	sums := amounts{total: *s.Replicas, isUnreadable: *s.Replicas < 0}
 	for i := range s.Topology.Subsets {
 		one, place := &s.Topology.Subsets[i], subsets.Index(i)

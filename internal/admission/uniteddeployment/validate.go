@@ -36,7 +36,7 @@ func Validate(old, object *v1beta1.UnitedDeployment) (field.ErrorList, []string)
 	if old != nil {
 		was := defaulted(old)
 		before, _ := validateObject(was)
-		errs = admission.Ratchet(errs, before)
+		errs = admission.Ratchet(errs, before, was, is)
 		errs = append(errs, validateChange(was, is)...)
 		old = was
 	}
