@@ -117,16 +117,35 @@ func stored[T any](old []byte, s *shape) *T {
 	return typed
 }
 
-// decodeAs reads names of members as they are written, as the API server does.
+// decodeAs reads names of members as they are written, as the API server does. A status that cannot be read counts as absent:
+// what is asked for has no part in it.
 func decodeAs[T any](text []byte, s *shape) (*T, error) {
 	if s.isTooMuch(text) {
 		return nil, excess{text, s}
 	}
 	typed := new(T)
-	if err := utiljson.Unmarshal(text, typed); err != nil {
+	err := utiljson.Unmarshal(text, typed)
+	if err == nil {
+		return typed, nil
+	}
+	typed = new(T)
+	if utiljson.Unmarshal(withoutStatus(text), typed) != nil {
 		return nil, fmt.Errorf("decoding: %w", err)
 	}
 	return typed, nil
+}
+
+func withoutStatus(object []byte) []byte {
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(object, &members) != nil {
+		return object
+	}
+	delete(members, "status")
+	out, err := json.Marshal(members)
+	if err != nil {
+		return object
+	}
+	return out
 }
 
 func encodeFrom(typed any) (conversion.Tree, error) {

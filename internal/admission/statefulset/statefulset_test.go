@@ -347,3 +347,14 @@ func TestDefaultsThatSomebodyLeftOutAreAskedFor(t *testing.T) {
 	bare := strings.Replace(minimal, `"spec":{"selector"`, `"spec":{"podManagementPolicy":"Parallel","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{}},"selector"`, 1)
 	require.Equal(t, map[string]string{"spec.updateStrategy.rollingUpdate.maxUnavailable": "FieldValueRequired", "spec.updateStrategy.rollingUpdate.podUpdatePolicy": "FieldValueRequired"}, at.Fields(at.Check(t, kind(), "", bare)))
 }
+
+// Somebody may have stored it past the schema; a label is no reason to be told of it.
+func TestAStatusThatCannotBeReadHoldsUpNoChange(t *testing.T) {
+	k := kind()
+	whole := at.Defaulted(t, k, "", minimal)
+	broken := strings.TrimSuffix(whole, "}") + `,"status":{"volumeClaims":"x"}}`
+	changed := at.Spec(t, broken, `"replicas":3`)
+	require.True(t, at.Check(t, k, broken, changed).Allowed)
+	require.Empty(t, at.Mutate(t, k, broken, changed).Patch)
+	require.Contains(t, at.Fields(at.Check(t, k, broken, at.Spec(t, broken, `"replicas":"x"`))), "spec.replicas")
+}
