@@ -132,78 +132,103 @@ func assign(tree map[string]any, list []assignment) {
 // patchOf is the patch that assigns. The tree is what it is for; of the values that it gets then only those are put in that
 // others may go into.
 func patchOf(tree map[string]any, list []assignment) []Operation {
-	t := target{tree: tree, isDraft: true}
-	ops := make([]Operation, 0, len(list))
+	t := target{tree: tree, isDraft: true, ops: make([]Operation, 0, len(list))}
 	for _, a := range list {
-		if op, ok := t.assign(a); ok {
-			ops = append(ops, op)
-		}
+		t.assign(a)
 	}
-	return ops
+	return t.ops
 }
 
-// target is what is assigned to.
+// target is what is assigned to. Of a draft the operations count.
 type target struct {
 	tree    map[string]any
 	isDraft bool
+	ops     []Operation
 	way     []*place
 }
 
-func (t *target) assign(a assignment) (Operation, bool) {
+func (t *target) assign(a assignment) {
 	t.way = a.at.appendTo(t.way[:0])
-	way, value := t.way, a.value
 	var here any = t.tree
-	for i, step := range way {
-		last := i == len(way)-1
+	for i, step := range t.way {
+		isLast := i == len(t.way)-1
 		switch in := here.(type) {
 		case map[string]any:
 			if step.index >= 0 {
-				return Operation{}, false
+				return
 			}
 			next, there := in[step.name]
-			if next = opened(next); next != nil && !last {
-				in[step.name], here = next, next
-				continue
+			next = opened(next)
+			if here = next; next == nil {
+				t.create(in, there, i, a.value)
+				return
 			}
-			return create(in, there, way, i, value)
+			if in[step.name] = next; isLast {
+				t.overwrite(in, next, a)
+			}
 		case []any:
 			if step.index < 0 || step.index >= len(in) {
-				return Operation{}, false
+				return
 			}
-			if last {
-				in[step.index] = value
-				return Operation{"replace", pointer(way), value}, true
+			if isLast {
+				in[step.index] = a.value
+				t.tell(true, t.way, a.value)
+				return
 			}
-			text, isText := in[step.index].(json.RawMessage)
-			if t.isDraft && isText && i+2 == len(way) && isOpen(text, '{') && way[i+1].index < 0 && !isOpen(value, '{') && !isOpen(value, '[') {
-				return operation(rawjson.Member(text, way[i+1].name) != nil, way, value), true
+			if t.isMember(in[step.index], i+1, a.value) {
+				return
 			}
 			in[step.index] = opened(in[step.index])
 			here = in[step.index]
 		default:
-			return Operation{}, false
+			return
 		}
 	}
-	return Operation{}, false
 }
 
-// create puts a value into an object, at the i-th step of its way, with the parents that it needs.
-func create(in map[string]any, there bool, way []*place, i int, value json.RawMessage) (Operation, bool) {
-	made, ok := nested(way[i+1:], value)
+// create puts a value where there is none, at the i-th step of the way, with the parents that it needs.
+func (t *target) create(in map[string]any, there bool, i int, value json.RawMessage) {
+	made, ok := nested(t.way[i+1:], value)
 	if !ok {
-		return Operation{}, false
+		return
 	}
 	// Later assignments may go into it, and are operations of their own.
-	in[way[i].name], _ = nested(way[i+1:], value)
-	return operation(there, way[:i+1], made), true
+	in[t.way[i].name], _ = nested(t.way[i+1:], value)
+	t.tell(there, t.way[:i+1], made)
 }
 
-func operation(replaces bool, way []*place, value any) Operation {
+// overwrite puts a value where there is another. Of an object all stays that the value does not say: nothing is ever removed.
+func (t *target) overwrite(in map[string]any, before any, a assignment) {
+	if _, isObject := before.(map[string]any); !isObject || !isOpen(a.value, '{') {
+		in[a.at.name] = a.value
+		t.tell(true, t.way, a.value)
+		return
+	}
+	for _, m := range new(differ).members(a.value) {
+		t.assign(assignment{a.at.member(string(m.name)), m.value})
+	}
+}
+
+// isMember settles an assignment to a draft that ends, at the i-th step, in an object that nobody else has looked into, and that
+// nobody can go into: that is what most are like.
+func (t *target) isMember(of any, i int, value json.RawMessage) bool {
+	text, isText := of.(json.RawMessage)
+	if !t.isDraft || !isText || i != len(t.way)-1 || !isOpen(text, '{') || t.way[i].index >= 0 || isOpen(value, '{') || isOpen(value, '[') {
+		return false
+	}
+	t.tell(rawjson.Member(text, t.way[i].name) != nil, t.way, value)
+	return true
+}
+
+func (t *target) tell(replaces bool, way []*place, value any) {
+	if !t.isDraft {
+		return
+	}
 	op := Operation{"add", pointer(way), value}
 	if replaces {
 		op.Op = "replace"
 	}
-	return op
+	t.ops = append(t.ops, op)
 }
 
 // opened is a value one level of which is decoded, if it was text.

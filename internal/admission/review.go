@@ -36,8 +36,8 @@ type Kind struct {
 	Default func(old, object []byte) (before, after []byte, err error)
 	// Validate returns what is wrong, in the fields of v1beta1, and warnings.
 	Validate func(ctx context.Context, old, object []byte, r Request) (field.ErrorList, []string)
-	// AlphaField is a field's name in v1alpha1.
-	AlphaField func(string) string
+	// AlphaField is a field's name in an object of v1alpha1, as it came.
+	AlphaField func(name string, object []byte) string
 	// Ready says why nothing can be decided yet; nil: it always can.
 	Ready func() error
 }
@@ -203,7 +203,12 @@ func (k Kind) Check() Handle {
 		errs, warnings := k.Validate(ctx, r.was, r.beta, Request{Namespace: r.Namespace, Name: r.Name, Object: r.beta})
 		if r.alpha != nil {
 			for _, e := range errs {
-				e.Field = k.AlphaField(e.Field)
+				e.Field = k.AlphaField(e.Field, r.Object)
+			}
+			for i, w := range warnings {
+				// A warning begins with its field.
+				end := max(0, strings.IndexAny(w, ": "))
+				warnings[i] = k.AlphaField(w[:end], r.Object) + w[end:]
 			}
 		}
 		if problem := r.carrierProblem(); problem != "" {

@@ -28,8 +28,8 @@ type Rules[T any] struct {
 	// are filled in after Default, and Templates judges them after Validate has found nothing.
 	Parts     func(object *T) Parts
 	Templates *Templates
-	// AlphaField is a field's name in v1alpha1; nil: the same.
-	AlphaField func(string) string
+	// AlphaField is a field's name in an object of v1alpha1; nil: the same.
+	AlphaField func(name string, object []byte) string
 	// Ready says why nothing can be decided yet; nil: always.
 	Ready func() error
 }
@@ -64,7 +64,7 @@ func (p Parts) setDefaults(old Parts) {
 func (r Rules[T]) Of() Kind {
 	k := Kind{Resource: r.Resource, Kind: r.Kind, AlphaField: r.AlphaField, Ready: r.Ready}
 	if k.AlphaField == nil {
-		k.AlphaField = func(name string) string { return name }
+		k.AlphaField = func(name string, _ []byte) string { return name }
 	}
 	s := shapes{}.of(reflect.TypeFor[T]())
 	k.Default = func(old, object []byte) (before, after []byte, err error) {

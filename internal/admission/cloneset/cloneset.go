@@ -3,7 +3,6 @@ package cloneset
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,7 +13,7 @@ import (
 // Kind is what admission does with CloneSets. templates may be nil: then Pod templates are not judged.
 func Kind(templates *admission.Templates) admission.Kind {
 	return admission.Rules[v1beta1.CloneSet]{
-		Resource: "clonesets", Kind: "CloneSet", AlphaField: alphaField, Templates: templates,
+		Resource: "clonesets", Kind: "CloneSet", AlphaField: admission.AlphaCloneSetField, Templates: templates,
 		Default: func(_, set *v1beta1.CloneSet) { v1beta1.SetDefaults_CloneSetSpec(&set.Spec) },
 		Parts: func(set *v1beta1.CloneSet) admission.Parts {
 			return admission.Parts{Pods: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
@@ -23,18 +22,4 @@ func Kind(templates *admission.Templates) admission.Kind {
 			return Validate(old, set), nil
 		},
 	}.Of()
-}
-
-// alphaField is where v1alpha1 has a field, or the field itself where it has none.
-func alphaField(name string) string {
-	const rolling = "spec.updateStrategy.rollingUpdate"
-	switch {
-	case name == rolling+".podUpdatePolicy":
-		return "spec.updateStrategy.type"
-	case name == "spec.scaleStrategy.enablePVCReuse":
-		return "spec.scaleStrategy.disablePVCReuse"
-	case strings.HasPrefix(name, rolling):
-		return "spec.updateStrategy" + strings.TrimPrefix(name, rolling)
-	}
-	return name
 }

@@ -96,6 +96,17 @@ func TestDefaultsOfTheOlderVersionAreInItsOwnForm(t *testing.T) {
 	require.JSONEq(t, out, admissiontest.Defaulted(t, Kind(nil), "", out), "once is enough")
 }
 
+// TestDefaultsAreAddedToWhatTheOlderVersionSaysElsewhere: the way back turns these members into annotations, which are not part
+// of the patch, and so may not take them away.
+func TestDefaultsAreAddedToWhatTheOlderVersionSaysElsewhere(t *testing.T) {
+	const inPlace = `"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":2}`
+	alpha := strings.NewReplacer("v1beta1", "v1alpha1", `"spec":{"selector"`, `"spec":{"updateStrategy":{`+inPlace+`},"selector"`).Replace(minimal)
+	out := admissiontest.Defaulted(t, Kind(nil), "", alpha)
+	require.Contains(t, out, inPlace)
+	require.Contains(t, out, `"maxUnavailable":"20%"`)
+	require.Equal(t, out, admissiontest.Defaulted(t, Kind(nil), "", out))
+}
+
 func TestScenario59ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	old := `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web","annotations":{"apps.kruise.io/cloneset-v1beta1-fields":"{\"updateStrategy\":{\"for\":\"OnDelete\",\"podUpdatePolicy\":\"InPlaceOnly\"}}"}},` +
 		`"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"i"}]}},"updateStrategy":{"type":"OnDelete","partition":2}}}`

@@ -79,10 +79,13 @@ func setDefaults(_, set *v1beta1.SidecarSet) {
 	set.Annotations[pub.SidecarSetHashWithoutImageKey] = hashes.WithoutImage
 }
 
-// alphaField is where v1alpha1 has a field, or the field itself where it has none.
-func alphaField(name string) string {
-	if name == "spec.customVersion" {
+// alphaField is where an object of v1alpha1 has a field, or the field itself where it has none.
+func alphaField(name string, object []byte) string {
+	switch {
+	case name == "spec.customVersion":
 		return "metadata.labels"
+	case strings.HasPrefix(name, "spec.namespaceSelector") && admission.Has(object, "spec.namespace"):
+		return "spec.namespace"
 	}
 	return name
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 	"github.com/flotilla-k8s/flotilla/internal/subset"
 )
 
 // Kind is what admission does with UnitedDeployments. templates may be nil: then Pod templates are not judged.
 func Kind(templates *admission.Templates) admission.Kind {
 	return admission.Rules[v1beta1.UnitedDeployment]{
-		Resource: "uniteddeployments", Kind: "UnitedDeployment", Default: setDefaults,
+		Resource: "uniteddeployments", Kind: "UnitedDeployment", Default: setDefaults, AlphaField: alphaField,
 		Validate: func(ctx context.Context, old, object *v1beta1.UnitedDeployment, r admission.Request) (field.ErrorList, []string) {
 			errs, warnings := Validate(old, object)
 			if len(errs) > 0 || templates == nil {
@@ -28,6 +29,23 @@ func Kind(templates *admission.Templates) admission.Kind {
 			return errs, append(warnings, more...)
 		},
 	}.Of()
+}
+
+// alphaField is where an object of v1alpha1 has a field. Its template of CloneSets may be flat, as those of v1alpha1 are.
+func alphaField(name string, object []byte) string {
+	const at = "spec.template.cloneSetTemplate"
+	below, isBelow := strings.CutPrefix(name, at+".")
+	if !isBelow || admission.Has(object, name) {
+		return name
+	}
+	template := object
+	for member := range strings.SplitSeq(at, ".") {
+		template = rawjson.Member(template, member)
+	}
+	if flat := admission.AlphaCloneSetField(below, template); admission.Has(template, flat) {
+		return at + "." + flat
+	}
+	return name
 }
 
 // setDefaults leaves a template alone that the update does not change: defaults that a new release brings must not start a
