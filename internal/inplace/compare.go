@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
 // ErrImpossible is what Compare wraps when the change needs a new Pod.
@@ -121,16 +122,15 @@ func differingFields[T any](a, b T) string {
 }
 
 // ours are the labels and annotations by which we know Pods. Templates may carry them, copied from a Pod; ours count.
-var ours = []string{
-	pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.CloneSetInstanceIDKey, pub.LifecycleStateKey, pub.LifecycleTimestampKey,
-	pub.InPlaceUpdateStateKey, pub.InPlaceUpdateGraceKey, pub.InPlaceUpdateStateKeyOld, pub.InPlaceUpdateGraceKeyOld,
-	pub.SpecifiedDeleteKey, pub.CloneSetRecreateRevisionKey,
+func ours() []string {
+	return append(pods.OfOne(),
+		pub.ControllerRevisionHashKey, pub.PodTemplateHashKey, pub.CloneSetInstanceIDKey, pub.LifecycleStateKey, pub.LifecycleTimestampKey)
 }
 
 func (c *Change) compareMetadata(from, to *corev1.PodTemplateSpec) {
 	labels := compareMaps(from.Labels, to.Labels)
 	annotations := compareMaps(from.Annotations, to.Annotations)
-	for _, key := range ours {
+	for _, key := range ours() {
 		delete(labels, key)
 		delete(annotations, key)
 	}
