@@ -1,9 +1,9 @@
 package admission
 
 import (
-	"strconv"
 	"strings"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
@@ -14,14 +14,14 @@ func Has(object []byte, name string) bool {
 }
 
 const (
-	rolling     = "spec.updateStrategy.rollingUpdate."
-	preDownload = rolling + "inPlaceUpdateStrategy.imagePreDownload"
+	rolling = "spec.updateStrategy.rollingUpdate."
+	inPlace = rolling + "inPlaceUpdateStrategy."
 )
 
 // AlphaCloneSetField is where a CloneSet of v1alpha1, or what is like one in it, has a field of v1beta1: where it was written,
 // if there are several places for it.
 func AlphaCloneSetField(name string, set []byte) string {
-	if annotation := preDownloadAnnotation(name); annotation != "" && annotationCounts(set, annotation, name) {
+	if annotation := preDownloadAnnotation(name, set); annotation != "" {
 		return "metadata.annotations[" + annotation + "]"
 	}
 	switch name {
@@ -36,25 +36,19 @@ func AlphaCloneSetField(name string, set []byte) string {
 	return strings.Replace(name, strings.TrimSuffix(rolling, "."), "spec.updateStrategy", 1)
 }
 
-func preDownloadAnnotation(name string) string {
-	switch name {
-	case preDownload + "Parallelism":
-		return "apps.kruise.io/image-predownload-parallelism"
-	case preDownload + "TimeoutSeconds":
-		return "apps.kruise.io/image-predownload-timeout-seconds"
-	case preDownload + "MinUpdatedReadyPods":
-		return "apps.kruise.io/image-predownload-min-updated-ready-pods"
+// preDownloadAnnotation is the annotation of a set that says the field; "" if the field itself does.
+func preDownloadAnnotation(name string, set []byte) string {
+	member, isBelow := strings.CutPrefix(name, inPlace)
+	if !isBelow {
+		return ""
 	}
-	return ""
-}
-
-// annotationCounts tells whether the annotation says the value of the field. It counts before the field if it can be read: of
-// parallelism any text can.
-func annotationCounts(set []byte, annotation, name string) bool {
+	annotation, counts := conversion.PreDownloadAnnotation(member)
+	if annotation == "" {
+		return ""
+	}
 	text, err := rawjson.String(rawjson.Member(rawjson.Member(rawjson.Member(set, "metadata"), "annotations"), annotation))
-	if err != nil || text == "" {
-		return false
+	if err != nil || !counts(text) {
+		return ""
 	}
-	_, notNumber := strconv.ParseInt(text, 10, 32)
-	return notNumber == nil || name == preDownload+"Parallelism"
+	return annotation
 }

@@ -33,18 +33,19 @@ func TestScenario58AFieldIsNamedWhereTheClientWroteIt(t *testing.T) {
 		kind, object string
 		fields       []string
 	}{
-		"flat":                           {"CloneSet", cloneSet("", `"updateStrategy":{"partition":"x","maxSurge":-1},"scaleStrategy":{"maxUnavailable":"x"},`), []string{"spec.updateStrategy.partition", "spec.updateStrategy.maxSurge", "spec.scaleStrategy.maxUnavailable"}},
-		"another type":                   {"CloneSet", cloneSet("", `"updateStrategy":{"type":"Bogus"},`), []string{"spec.updateStrategy.type"}},
-		"annotations":                    {"CloneSet", cloneSet(`"`+parallelism+`":"10%","`+timeout+`":"-5","`+updated+`":"-1"`, ""), []string{"metadata.annotations[" + parallelism + "]", "metadata.annotations[" + timeout + "]", "metadata.annotations[" + updated + "]"}},
-		"annotations that do not count":  {"CloneSet", cloneSet(`"`+timeout+`":"soon"`, `"updateStrategy":{"inPlaceUpdateStrategy":{"imagePreDownloadTimeoutSeconds":-5,"imagePreDownloadParallelism":-1}},`), []string{"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds", "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism"}},
-		"annotations beside fields":      {"CloneSet", cloneSet(`"`+parallelism+`":"x"`, `"updateStrategy":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":1}},`), []string{"metadata.annotations[" + parallelism + "]"}},
-		"a flat template":                {"UnitedDeployment", united("", `"updateStrategy":{"type":"InPlaceIfPossible","maxUnavailable":"x"},`), []string{inTemplate + "spec.updateStrategy.maxUnavailable"}},
-		"a nested template":              {"UnitedDeployment", united("", `"updateStrategy":{"rollingUpdate":{"maxUnavailable":"x"}},`), []string{inTemplate + "spec.updateStrategy.rollingUpdate.maxUnavailable"}},
-		"types in a flat template":       {"UnitedDeployment", united("", `"scaleStrategy":{"disablePVCReuse":"no"},"updateStrategy":{"partition":[],"paused":5,"type":"InPlaceOnly"},`), []string{inTemplate + "spec.updateStrategy.partition", inTemplate + "spec.updateStrategy.paused"}},
-		"a namespace":                    {"SidecarSet", sidecars(`"namespace":"Not A Name!",`), []string{"spec.namespace"}},
-		"a selector of namespaces":       {"SidecarSet", sidecars(`"namespaceSelector":{"matchLabels":{"a b":"c"}},`), []string{"spec.namespaceSelector.matchLabels"}},
-		"a namespace beside a selector":  {"SidecarSet", sidecars(`"namespace":"Not A Name!","namespaceSelector":{},`), []string{"spec.namespace"}},
-		"what is the same in both forms": {"CloneSet", cloneSet("", `"minReadySeconds":-1,`), []string{"spec.minReadySeconds"}},
+		"flat":                             {"CloneSet", cloneSet("", `"updateStrategy":{"partition":"x","maxSurge":-1},"scaleStrategy":{"maxUnavailable":"x"},`), []string{"spec.updateStrategy.partition", "spec.updateStrategy.maxSurge", "spec.scaleStrategy.maxUnavailable"}},
+		"another type":                     {"CloneSet", cloneSet("", `"updateStrategy":{"type":"Bogus"},`), []string{"spec.updateStrategy.type"}},
+		"annotations":                      {"CloneSet", cloneSet(`"`+parallelism+`":"10%","`+timeout+`":"-5","`+updated+`":"-1"`, ""), []string{"metadata.annotations[" + parallelism + "]", "metadata.annotations[" + timeout + "]", "metadata.annotations[" + updated + "]"}},
+		"annotations that do not count":    {"CloneSet", cloneSet(`"`+timeout+`":"soon"`, `"updateStrategy":{"inPlaceUpdateStrategy":{"imagePreDownloadTimeoutSeconds":-5,"imagePreDownloadParallelism":-1}},`), []string{"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds", "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism"}},
+		"an annotation of no plain number": {"CloneSet", cloneSet(`"`+timeout+`":"007"`, `"updateStrategy":{"inPlaceUpdateStrategy":{"imagePreDownloadTimeoutSeconds":-5}},`), []string{"spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"}},
+		"annotations beside fields":        {"CloneSet", cloneSet(`"`+parallelism+`":"x"`, `"updateStrategy":{"inPlaceUpdateStrategy":{"imagePreDownloadParallelism":1}},`), []string{"metadata.annotations[" + parallelism + "]"}},
+		"a flat template":                  {"UnitedDeployment", united("", `"updateStrategy":{"type":"InPlaceIfPossible","maxUnavailable":"x"},`), []string{inTemplate + "spec.updateStrategy.maxUnavailable"}},
+		"a nested template":                {"UnitedDeployment", united("", `"updateStrategy":{"rollingUpdate":{"maxUnavailable":"x"}},`), []string{inTemplate + "spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		"types in a flat template":         {"UnitedDeployment", united("", `"scaleStrategy":{"disablePVCReuse":"no"},"updateStrategy":{"partition":[],"paused":5,"type":"InPlaceOnly"},`), []string{inTemplate + "spec.updateStrategy.partition", inTemplate + "spec.updateStrategy.paused"}},
+		"a namespace":                      {"SidecarSet", sidecars(`"namespace":"Not A Name!",`), []string{"spec.namespace"}},
+		"a selector of namespaces":         {"SidecarSet", sidecars(`"namespaceSelector":{"matchLabels":{"a b":"c"}},`), []string{"spec.namespaceSelector.matchLabels"}},
+		"a namespace beside a selector":    {"SidecarSet", sidecars(`"namespace":"Not A Name!","namespaceSelector":{},`), []string{"spec.namespace"}},
+		"what is the same in both forms":   {"CloneSet", cloneSet("", `"minReadySeconds":-1,`), []string{"spec.minReadySeconds"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := kinds()[c.kind]

@@ -3,6 +3,8 @@ package conversion
 import (
 	"encoding/json"
 	"strconv"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 )
 
 const inPlace = "inPlaceUpdateStrategy"
@@ -16,10 +18,24 @@ type preDownload struct {
 
 func preDownloads() []preDownload {
 	return []preDownload{
-		{"imagePreDownloadParallelism", "apps.kruise.io/image-predownload-parallelism", true},
-		{"imagePreDownloadTimeoutSeconds", "apps.kruise.io/image-predownload-timeout-seconds", false},
-		{"imagePreDownloadMinUpdatedReadyPods", "apps.kruise.io/image-predownload-min-updated-ready-pods", false},
+		{"imagePreDownloadParallelism", pub.ImagePreDownloadParallelismKey, true},
+		{"imagePreDownloadTimeoutSeconds", pub.ImagePreDownloadTimeoutSecondsKey, false},
+		{"imagePreDownloadMinUpdatedReadyPods", pub.ImagePreDownloadMinUpdatedReadyPodsKey, false},
 	}
+}
+
+// PreDownloadAnnotation is the annotation that says a member of inPlaceUpdateStrategy in v1alpha1, "" if there is none, and
+// whether a text of it is read as that: it counts before the member then.
+func PreDownloadAnnotation(member string) (annotation string, counts func(text string) bool) {
+	for _, p := range preDownloads() {
+		if p.member == member {
+			return p.annotation, func(text string) bool {
+				_, ok := p.parse(text)
+				return ok
+			}
+		}
+	}
+	return "", nil
 }
 
 // An annotation has less room than a field. Longer texts are no values of these fields anyway.
