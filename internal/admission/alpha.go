@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
@@ -30,8 +30,8 @@ func (r *Asked) alphaForm(isUpdate bool) (*alphaForm, error) {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
-	a.object = conversion.KeepCarrier(a.old, came)
-	if reflect.ValueOf(a.object).UnsafePointer() != reflect.ValueOf(came).UnsafePointer() {
+	var changed bool
+	if a.object, changed = conversion.KeepCarrier(a.old, came); changed {
 		if a.text, err = conversion.Encode(a.object); err != nil {
 			return nil, fmt.Errorf("encoding: %w", err)
 		}
@@ -70,7 +70,7 @@ func (a *alphaForm) carrierOf(text []byte) []assignment {
 	came := rawjson.Member(rawjson.Member(text, "metadata"), "annotations")
 	at := (*place)(nil).member("metadata").member("annotations")
 	var list []assignment
-	for _, name := range sortedNames(annotations) {
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		value, isText := annotations[name].(string)
 		if before := rawjson.Member(came, name); !isText || before != nil && rawjson.Says(before, value) {
 			continue
@@ -134,13 +134,4 @@ func leaves(a assignment) []assignment {
 		out = append(out, leaves(assignment{a.at.member(string(m.name)), m.value})...)
 	}
 	return out
-}
-
-func sortedNames(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,9 +2,11 @@ package admission
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -41,7 +43,7 @@ func (g grower) like(v any, depth int) any {
 	switch v := v.(type) {
 	case conversion.Tree:
 		out := conversion.Tree{}
-		for _, name := range sortedNames(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if g.IntN(8) > 0 {
 				out[name] = g.like(v[name], depth-1)
 			}
@@ -100,7 +102,7 @@ func plainly(before, after any, at *place) []assignment {
 		if !ok {
 			break
 		}
-		for _, name := range sortedNames(a) {
+		for _, name := range slices.Sorted(maps.Keys(a)) {
 			if old, had := b[name]; had {
 				out = append(out, plainly(old, a[name], at.member(name))...)
 			} else {

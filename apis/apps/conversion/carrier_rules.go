@@ -7,7 +7,7 @@ import (
 )
 
 // KeepCarrier is what admission does to a v1alpha1 object before it is judged. Both objects are v1alpha1, old is nil on
-// CREATE; neither is changed. The answer is the new object itself when there is nothing to do.
+// CREATE; neither is changed. The answer is the new object itself when there is nothing to do, and whether it is another.
 //
 // A client that left the carrier out, as a plain PUT of an old manifest does, gets that of the old object, and nothing is
 // erased. A client that means to clear what the carrier holds sets it to `{}`; what it says beside an edited field is stale
@@ -15,11 +15,11 @@ import (
 // A carrier that says [TooLarge] is kept too, so that validation sees that this object must not be written in v1alpha1.
 //
 // What a carrier says of the status is always that of the old object: as the API server has it for the status itself.
-func KeepCarrier(old, updated Tree) Tree {
+func KeepCarrier(old, updated Tree) (kept Tree, changed bool) {
 	kind := text(updated, "kind")
 	m, known := mappingOf(kind)
 	if !known || old != nil && text(old, "kind") != kind || !hasHome(updated) {
-		return updated
+		return updated, false
 	}
 	key := CarrierKey(kind, V1beta1)
 	if _, ok := child(updated, "metadata", "annotations")[key]; ok {
@@ -27,9 +27,9 @@ func KeepCarrier(old, updated Tree) Tree {
 	}
 	value, _ := child(old, "metadata", "annotations")[key].(string)
 	if value == "" || kind == "AdvancedCronJob" && hasVisibleTemplate(updated) {
-		return updated
+		return updated, false
 	}
-	return annotated(updated, key, value)
+	return annotated(updated, key, value), true
 }
 
 func annotated(obj Tree, key, value string) Tree {
@@ -38,10 +38,10 @@ func annotated(obj Tree, key, value string) Tree {
 	return obj
 }
 
-func (m mapping) keepStatus(old, updated Tree, key string) Tree {
+func (m mapping) keepStatus(old, updated Tree, key string) (Tree, bool) {
 	carrier := carrierOf(updated, key)
 	if carrier == nil {
-		return updated
+		return updated, false
 	}
 	kept := fork(carrier)
 	was := carrierOf(old, key)
@@ -53,14 +53,14 @@ func (m mapping) keepStatus(old, updated Tree, key string) Tree {
 			replaceMember(entries, said, p)
 		}
 	}
-	if !equal(entries, child(kept, restoreMember)) && (len(entries) > 0 || child(kept, restoreMember) != nil) {
+	if !equal(entries, child(kept, restoreMember)) {
 		kept[restoreMember] = entries
 	}
 	data, err := Encode(kept)
 	if err != nil || equal(kept, carrier) {
-		return updated
+		return updated, false
 	}
-	return annotated(updated, key, string(data))
+	return annotated(updated, key, string(data)), true
 }
 
 // replaceMember gives a member the value that it has in another object, or none.
@@ -83,23 +83,28 @@ func CarrierProblem(old, updated Tree) string {
 	was, had := child(old, "metadata", "annotations")[key]
 	carrier := carrierOf(updated, key)
 	switch {
-	case value == TooLarge || was == TooLarge || m.up != nil && old != nil && !had && carrierRoom(old, key) < len(TooLarge):
-		// In the last case nothing tells whether there is more.
+	case value == TooLarge, was == TooLarge, m.mayLack(old, had, key):
 		return key + ": this object has more fields than v1alpha1 can carry; edit this object through v1beta1"
 	case !ok || had && value == was:
 		return ""
 	case carrier == nil:
 		return key + ": must be a JSON object as written by the conversion"
 	}
-	if strange := m.strange(old != nil, carrierOf(old, key), carrier); strange != "" {
+	if strange := m.strange(old, carrier); strange != "" {
 		return fmt.Sprintf("%s: must be as written by the conversion: %s is not; leave the annotation out to keep what it says, or set it to {}", key, strange)
 	}
 	return ""
 }
 
-// strange names what in a carrier on a v1alpha1 object no conversion writes; "" if there is nothing. On an update, where was is
-// the old object's carrier, what is to be restored is what it was: another value would change the spec without a new generation.
-func (m mapping) strange(isUpdate bool, was, carrier Tree) string {
+// mayLack tells whether an old object may have had more than v1alpha1 can say, and no room to say so.
+func (m mapping) mayLack(old Tree, carried bool, key string) bool {
+	return m.up != nil && old != nil && !carried && lackingRoom(old, key) > 0
+}
+
+// strange names what in a carrier on a v1alpha1 object no conversion writes; "" if there is nothing. On an update what is to be
+// restored is what it was: another value would change the spec without a new generation.
+func (m mapping) strange(old, carrier Tree) string {
+	was := child(carrierOf(old, CarrierKey(m.kind, V1beta1)), restoreMember)
 	for _, k := range slices.Sorted(maps.Keys(carrier)) {
 		if k != restoreMember {
 			if at := m.carries.strange(Tree{k: carrier[k]}); at != nil {
@@ -113,7 +118,7 @@ func (m mapping) strange(isUpdate bool, was, carrier Tree) string {
 		}
 		for _, p := range slices.Sorted(maps.Keys(entries)) {
 			entry, ok := entries[p].(Tree)
-			if !ok || !m.mayRestore(parsePointer(p), entry) || isUpdate && !equal(entry, child(was, restoreMember)[p]) {
+			if !ok || !m.mayRestore(parsePointer(p), entry) || old != nil && !equal(entry, was[p]) {
 				return pointer([]string{k, p})
 			}
 		}
@@ -125,11 +130,11 @@ func (m mapping) strange(isUpdate bool, was, carrier Tree) string {
 // there is none.
 func (r reach) strange(t Tree) []string {
 	for _, k := range slices.Sorted(maps.Keys(t)) {
-		i := slices.IndexFunc(r, func(g glance) bool { return g.member == k })
-		if i < 0 {
+		below, known := r.below(k)
+		if !known {
 			return []string{k}
 		}
-		if below := r[i].below; len(below) > 0 {
+		if len(below) > 0 {
 			c, ok := t[k].(Tree)
 			if !ok {
 				return []string{k}
@@ -165,11 +170,14 @@ func RoomProblem(old, updated []byte) string {
 
 func missingRoom(beta Tree) int {
 	key := CarrierKey(text(beta, "kind"), V1beta1)
-	if missing := -carrierRoom(beta, key) + len(TooLarge); missing > 0 && carriesAnything(beta, key) {
-		return missing
+	if lacking := lackingRoom(beta, key); lacking > 0 && carriesAnything(beta, key) {
+		return lacking
 	}
 	return 0
 }
+
+// lackingRoom is how many bytes even [TooLarge] has too little.
+func lackingRoom(obj Tree, key string) int { return max(0, len(TooLarge)-carrierRoom(obj, key)) }
 
 func carriesAnything(beta Tree, key string) bool {
 	bare := fork(beta)

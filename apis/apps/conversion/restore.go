@@ -153,8 +153,7 @@ func isEmpty(v any) bool { return v == nil || equal(v, Tree{}) }
 func (r reach) isHollow(v any) bool {
 	t, ok := v.(Tree)
 	for k, w := range t {
-		i := slices.IndexFunc(r, func(g glance) bool { return g.member == k })
-		if i < 0 || !r[i].below.isHollow(w) {
+		if below, known := r.below(k); !known || !below.isHollow(w) {
 			return false
 		}
 	}

@@ -103,16 +103,24 @@ func (r reach) look(path []string) (place, reach) {
 	if len(path) == 0 {
 		return above, r
 	}
+	switch below, known := r.below(path[0]); {
+	case !known:
+		return outside, nil
+	case len(below) == 0:
+		return inside, nil
+	default:
+		return below.look(path[1:])
+	}
+}
+
+// below is what is looked at in a member, nothing if that is the whole of it, and whether it is looked at.
+func (r reach) below(member string) (below reach, known bool) {
 	for _, g := range r {
-		switch {
-		case g.member != path[0]:
-		case len(g.below) == 0:
-			return inside, nil
-		default:
-			return g.below.look(path[1:])
+		if g.member == member {
+			return g.below, true
 		}
 	}
-	return outside, nil
+	return nil, false
 }
 
 // sketch decodes what is in reach of an object.
