@@ -136,11 +136,11 @@ func TestMemoryIsInProportionToWhatIsSent(t *testing.T) {
 // requireMemory expects more of v1beta1: v1alpha1 is converted, there and back.
 func requireMemory(t *testing.T, handle admission.Handle, body []byte, what string) {
 	t.Helper()
-	any, times := uint64(18<<20), uint64(6)
+	most, times := uint64(18<<20), uint64(6)
 	if strings.Contains(what, "v1alpha1") {
-		any, times = 54<<20, 12
+		most, times = 54<<20, 12
 	}
-	if got := allocated(func() { _, _, _ = handle(t.Context(), body) }); got > any+times*uint64(len(body)) {
+	if got := allocated(func() { _, _, _ = handle(t.Context(), body) }); got > most+times*uint64(len(body)) {
 		t.Errorf("%d KiB for %d KiB: %s", got>>10, len(body)>>10, what)
 	}
 }

@@ -115,6 +115,22 @@ func olderWrites(t *testing.T, l *lab) {
 	}
 }
 
+// claimsDeletion creates by server-side apply, which leaves a deletionTimestamp in place until after admission.
+func claimsDeletion(t *testing.T, l *lab) {
+	now := metav1.Now()
+	set := statefulSet("v1alpha1", "claims-deletion", nil)
+	set.SetDeletionTimestamp(&now)
+	set.SetAnnotations(map[string]string{"apps.kruise.io/statefulset-v1beta1-fields": `{"spec":{"reserveOrdinals":[1]},"status":{"updatedReadyReplicas":9,"volumeClaims":"x"}}`})
+	_, err := l.of("statefulsets", "v1alpha1").Apply(t.Context(), set.GetName(), set, metav1.ApplyOptions{FieldManager: "somebody"})
+	require.NoError(t, err)
+	b, err := l.of("statefulsets", "v1beta1").Get(t.Context(), set.GetName(), metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Nil(t, b.GetDeletionTimestamp())
+	require.Equal(t, []any{int64(1)}, value(t, b, "spec", "reserveOrdinals"))
+	require.Equal(t, "OrderedReady", value(t, b, "spec", "podManagementPolicy"), "defaults are filled in")
+	require.NotContains(t, b.Object, "status")
+}
+
 func statefulSets(t *testing.T, l *lab) {
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		_, err := l.create(t, "statefulsets", version, statefulSet(version, "defaults-"+version, nil))
@@ -137,6 +153,7 @@ func statefulSets(t *testing.T, l *lab) {
 	require.Equal(t, []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}, refusedFields(t, err))
 
 	t.Run("Scenario116_writes in the older version erase nothing", func(t *testing.T) { olderWrites(t, l) })
+	t.Run("an object that claims to be deleted is admitted like any other", func(t *testing.T) { claimsDeletion(t, l) })
 
 	t.Run("Scenario085_a template that is wrong already blocks nothing else", func(t *testing.T) {
 		template := podTemplate()
