@@ -55,6 +55,14 @@ func TestScenario053_054_WhatIsNotAboutTheSpecCallsNoHook(t *testing.T) {
 	patch(`{"metadata":{"ownerReferences":null}}`)
 	// 54: from now on it is terminating.
 	require.NoError(t, sets.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	// The API server begins a write with what its cache has, asks the hooks about that, and only then finds that it was old.
+	harness.Eventually(t, "the cache", harness.Patience, func(ctx context.Context) error {
+		set, err := sets.Get(ctx, "web", metav1.GetOptions{ResourceVersion: "0"})
+		if err == nil && set.GetDeletionTimestamp() == nil {
+			return errors.New("the deletion is not in it")
+		}
+		return err
+	})
 	patch(`{"spec":{"replicas":7}}`)
 	patch(`{"metadata":{"labels":{"a":"c"},"finalizers":["example.com/x"]}}`)
 	patch(`{"metadata":{"finalizers":null}}`)
