@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -248,10 +249,18 @@ func refusal(k Kind, r *reviewed, errs field.ErrorList) *metav1.Status {
 func shorten(warnings []string) []string {
 	var out []string
 	for _, w := range warnings[:min(len(warnings), maxWarnings)] {
-		if len(w) > maxWarning {
-			w = w[:maxWarning]
-		}
-		out = append(out, w)
+		out = append(out, cut(w, maxWarning))
 	}
 	return out
+}
+
+// cut is the beginning of a text, of so many bytes at most.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
