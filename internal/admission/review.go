@@ -24,6 +24,7 @@ const MaxBody = 7 << 20
 // Bounds of what is said.
 const (
 	maxCauses   = 50
+	maxCause    = 1024
 	maxWarnings = 10
 	maxWarning  = 120
 )
@@ -236,8 +237,9 @@ func refusal(k Kind, r *reviewed, errs field.ErrorList) *metav1.Status {
 	texts := make([]string, 0, len(errs))
 	var causes []metav1.StatusCause
 	for _, e := range errs[:min(len(errs), maxCauses)] {
-		texts = append(texts, e.Error())
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Field: e.Field, Message: e.ErrorBody()})
+		name, body := cut(e.Field, maxCause), cut(e.ErrorBody(), maxCause)
+		texts = append(texts, name+": "+body)
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Field: name, Message: body})
 	}
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
