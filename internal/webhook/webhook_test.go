@@ -30,14 +30,18 @@ func echo(_ context.Context, body []byte) ([]byte, int, error) { return body, ht
 
 func send(t *testing.T, g *gatekeeper, limit int64, handle Handle, edit func(*http.Request), body string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/convert?timeout=10s", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
+	r, w := newRequest("/convert?timeout=10s", body)
 	if edit != nil {
 		edit(r)
 	}
-	w := httptest.NewRecorder()
 	g.guard("/convert", limit, handle)(w, r)
 	return w
+}
+
+func newRequest(path, body string) (*http.Request, *httptest.ResponseRecorder) {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r, httptest.NewRecorder()
 }
 
 func TestScenario14WhatIsNoReview(t *testing.T) {
