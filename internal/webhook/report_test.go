@@ -222,6 +222,7 @@ func TestAnErrorIsOneLineOfBoundedLength(t *testing.T) {
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], "no answer in time")
 	require.Contains(t, lines[0], "shop/web")
+	require.Contains(t, w.series("flotilla_webhook_requests_total"), "allowed=,code=503,operation=CREATE,path="+validate+"?timeout=250ms 1", "what comes too late is no answer")
 	lines = w.ask(validate, reviewOfSet("CREATE", "1"), admission.Handle(func(context.Context, []byte) ([]byte, int, error) {
 		return nil, http.StatusInternalServerError, errors.New(long)
 	}))

@@ -111,6 +111,12 @@ func TestScenarios59And116ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	require.Contains(t, at.Defaulted(t, kind(), old, put), `reserveOrdinals`)
 	cleared := strings.Replace(put, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{}"}`, 1)
 	require.NotContains(t, at.Defaulted(t, kind(), old, cleared), `reserveOrdinals`)
+	// Nobody but the API server has a say in the status.
+	own := strings.Replace(put, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{\"status\":{\"updatedReadyReplicas\":9}}"}`, 1)
+	status := strings.Replace(own, `Replicas\":9`, `Replicas\":1`, 1)
+	require.NotEqual(t, own, status)
+	require.Contains(t, at.Defaulted(t, kind(), status, own), `Replicas\":1`)
+	require.NotContains(t, at.Defaulted(t, kind(), "", own), `Replicas\":9`)
 	garbage := strings.Replace(at.Defaulted(t, kind(), "", put), `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"[]"}`, 1)
 	require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(at.Check(t, kind(), "", garbage)))
 }
