@@ -159,3 +159,14 @@ func TestAPathIsEscaped(t *testing.T) {
 	var root *place
 	require.Equal(t, "/a~1b/3/~0~1", pointer(root.member("a/b").element(3).member("~/").appendTo(nil)))
 }
+
+// TestAValueIsWhatItWasWhenItWasAssigned: what comes later is an operation of its own.
+func TestAValueIsWhatItWasWhenItWasAssigned(t *testing.T) {
+	var root *place
+	ops := patchOf(conversion.Tree{"x": json.RawMessage(`{"y":{"old":1},"z":null}`)}, []assignment{
+		{root.member("a").member("b"), []byte(`1`)}, {root.member("a").member("c"), []byte(`2`)},
+		{root.member("x").member("y"), []byte(`{"new":3}`)}, {root.member("x").member("z").member("w"), []byte(`4`)}, {root.member("x").element(0), []byte(`5`)},
+	})
+	require.JSONEq(t, `[{"op":"add","path":"/a","value":{"b":1}},{"op":"add","path":"/a/c","value":2},{"op":"add","path":"/x/y/new","value":3},
+		{"op":"replace","path":"/x/z","value":{"w":4}}]`, string(encoded(t, ops)))
+}

@@ -26,6 +26,7 @@ type Asked struct {
 	SubResource     string
 	Operation       admissionv1.Operation
 	Namespace, Name string
+	IsDryRun        bool
 	// Object and OldObject are as they came; nil: there is none. They are parts of the review's body.
 	Object, OldObject []byte
 }
@@ -54,6 +55,7 @@ func Reviews(resource schema.GroupResource, kind string, operations []admissionv
 		if err != nil {
 			return nil, http.StatusBadRequest, err
 		}
+		tell(ctx, r, nil)
 		var response *admissionv1.AdmissionResponse
 		if r.SubResource == "" && slices.Contains(operations, r.Operation) {
 			response, err = decide(ctx, r)
@@ -69,6 +71,7 @@ func Reviews(resource schema.GroupResource, kind string, operations []admissionv
 			return nil, http.StatusInternalServerError, err
 		}
 		response.UID = r.UID
+		tell(ctx, r, response)
 		answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: form, Response: response})
 		if err != nil {
 			return nil, http.StatusInternalServerError, fmt.Errorf("encoding the answer: %w", err)
@@ -157,6 +160,8 @@ func readRequest(d *rawjson.Reader, text []byte) *Asked {
 			r.Namespace = d.Text(value, "request.namespace")
 		case "name":
 			r.Name = d.Text(value, "request.name")
+		case "dryRun":
+			r.IsDryRun = string(value) == "true"
 		case "object":
 			r.Object = present(value)
 		case "oldObject":

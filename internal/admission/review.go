@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,7 @@ const MaxBody = 7 << 20
 // Bounds of what is said.
 const (
 	maxCauses   = 50
+	maxCause    = 1024
 	maxWarnings = 10
 	maxWarning  = 120
 )
@@ -235,8 +237,9 @@ func refusal(k Kind, r *reviewed, errs field.ErrorList) *metav1.Status {
 	texts := make([]string, 0, len(errs))
 	var causes []metav1.StatusCause
 	for _, e := range errs[:min(len(errs), maxCauses)] {
-		texts = append(texts, e.Error())
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Field: e.Field, Message: e.ErrorBody()})
+		name, body := cut(e.Field, maxCause), cut(e.ErrorBody(), maxCause)
+		texts = append(texts, name+": "+body)
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseType(e.Type), Field: name, Message: body})
 	}
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
@@ -248,10 +251,18 @@ func refusal(k Kind, r *reviewed, errs field.ErrorList) *metav1.Status {
 func shorten(warnings []string) []string {
 	var out []string
 	for _, w := range warnings[:min(len(warnings), maxWarnings)] {
-		if len(w) > maxWarning {
-			w = w[:maxWarning]
-		}
-		out = append(out, w)
+		out = append(out, cut(w, maxWarning))
 	}
 	return out
+}
+
+// cut is the beginning of a text, of so many bytes at most.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }

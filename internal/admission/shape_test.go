@@ -2,6 +2,7 @@ package admission
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,17 @@ func TestNothingIsHeavierThanTheHeaviest(t *testing.T) {
 		}
 	}
 	require.Greater(t, elements, 50)
+}
+
+// TestALongStringExcusesNothing: it is no heavier than it is long, so nothing else may be heavier for it.
+func TestALongStringExcusesNothing(t *testing.T) {
+	weight := func(length int) int {
+		return weighTree(nil, []byte(`{"a":"`+strings.Repeat("x", length)+`","b":[{},{},{"c":1}]}`))
+	}
+	require.Less(t, weight(10), weight(5))
+	require.Equal(t, weight(100), weight(1_000_000))
+	require.Equal(t, weighTree(nil, []byte(`{"a":[1,2]}`)), weighTree(nil, []byte("{ \"a\" :\n[ 1,\t2 ] }")))
+	require.Greater(t, weighTree(nil, []byte(`[{"":{}}]`)), weighTree(nil, []byte(`[{},1234]`)))
 }
 
 func TestATextIsWeighedByWhatItBecomes(t *testing.T) {

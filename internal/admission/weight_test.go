@@ -187,6 +187,11 @@ func TestWhatIsTooMuchIsNamed(t *testing.T) {
 		return `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web"},"spec":` + spec + `}`
 	}
 	require.True(t, admissiontest.Check(t, k, object(spec), object(better)).Allowed)
+	_, spec = hostile()["what nobody knows"](30_000)
+	for _, version := range []string{"v1alpha1", "v1beta1"} {
+		old, set := strings.Replace(object(spec), "v1beta1", version, 1), strings.Replace(object(better), "v1beta1", version, 1)
+		require.Less(t, allocated(func() { require.True(t, admissiontest.Check(t, k, old, set).Allowed) }), uint64(2<<20))
+	}
 }
 
 // TestLargeRealObjectsAreRead has the largest lists that people are known to write.

@@ -84,9 +84,27 @@ type result struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Observer is told of every object: its kind, its versions, and whether it was converted. What is neither a kind nor a version of
-// ours is called unknown: anybody may call, and what is observed is kept.
-type Observer func(kind, from, to, result string)
+// Observed is what became of an object. What is neither a kind nor a version of ours is called unknown: anybody may call, and
+// what is observed is kept.
+type Observed struct {
+	// Review is the uid of the review, as it came.
+	Review                 string
+	Kind, From, To, Result string
+	// IsTooLarge: what the version lacks was left out, as the object says.
+	IsTooLarge bool
+	// Err is why the object was not converted.
+	Err error
+}
+
+// Results of objects.
+const (
+	Converted = "converted"
+	Unchanged = "unchanged"
+	Failed    = "failed"
+)
+
+// Observer is called before every object; what it returns is told what became of it.
+type Observer func() func(Observed)
 
 // Handle answers one review. The code is 200 also for a review that fails: the protocol has its own way to say so. Other
 // codes mean that it was no review.
@@ -136,8 +154,11 @@ func (r review) convert(out *bytes.Buffer, observe Observer) error {
 		if out.Len() > start {
 			out.WriteByte(',')
 		}
-		if err := convert(out, object, r.desired, observe); err != nil {
-			return err
+		done := observe()
+		seen := convert(out, object, r.desired)
+		seen.Review = r.uid
+		if done(seen); seen.Err != nil {
+			return seen.Err
 		}
 	}
 	return nil
@@ -181,21 +202,30 @@ func ifKnown(name string, is func(string) bool) string {
 }
 
 // convert appends an object in the desired version.
-func convert(out *bytes.Buffer, object []byte, desired string, observe Observer) error {
+func convert(out *bytes.Buffer, object []byte, desired string) Observed {
 	n := nameOf(object)
+	start := out.Len()
 	err := mapping.ConvertText(out, object, desired)
-	kind := ifKnown(n.kind, mapping.IsKind)
-	from, to := ifKnown(n.apiVersion, mapping.IsVersion), ifKnown(desired, mapping.IsVersion)
+	seen := Observed{Kind: ifKnown(n.kind, mapping.IsKind), From: ifKnown(n.apiVersion, mapping.IsVersion), To: ifKnown(desired, mapping.IsVersion), Result: Converted}
 	switch {
 	case err != nil:
-		observe(kind, from, to, "failed")
-		return fmt.Errorf("%s %s/%s from %q to %q: %w", n.kind, n.namespace, n.name, n.apiVersion, desired, err)
+		seen.Result = Failed
+		seen.Err = fmt.Errorf("%s %s/%s from %q to %q: %w", n.kind, n.namespace, n.name, n.apiVersion, desired, err)
 	case n.apiVersion == desired:
-		observe(kind, from, to, "unchanged")
+		seen.Result = Unchanged
 	default:
-		observe(kind, from, to, "converted")
+		seen.IsTooLarge = isTooLarge(out.Bytes()[start:], n.kind)
 	}
-	return nil
+	return seen
+}
+
+// isTooLarge tells whether a converted object says that its carrier would be.
+func isTooLarge(object []byte, kind string) bool {
+	if !bytes.Contains(object, []byte(mapping.TooLarge)) {
+		return false
+	}
+	annotations := rawjson.Member(rawjson.Member(object, "metadata"), "annotations")
+	return rawjson.Says(rawjson.Member(annotations, mapping.CarrierKey(kind, mapping.V1beta1)), mapping.TooLarge)
 }
 
 func limit(message string) string {

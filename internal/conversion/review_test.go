@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func ignore(string, string, string, string) {}
+func ignore() func(Observed) { return func(Observed) {} }
 
 func ask(t *testing.T, version, desired string, objects ...string) (answer, string) {
 	t.Helper()
@@ -90,10 +90,29 @@ func TestWhatIsObservedIsBounded(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 100 {
 		body := fmt.Sprintf(`{"apiVersion":%q,"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v%d","objects":[{"apiVersion":"apps.kruise.io/w%d","kind":"Foo%d"}]}}`, v1, i, i, i)
-		_, _, err := Handle([]byte(body), func(kind, from, to, result string) { seen[kind+from+to+result]++ })
+		_, _, err := Handle([]byte(body), func() func(Observed) {
+			return func(o Observed) {
+				require.ErrorContains(t, o.Err, "Foo")
+				require.Equal(t, "u", o.Review)
+				seen[o.Kind+o.From+o.To+o.Result]++
+			}
+		})
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]int{"unknownunknownunknownfailed": 100}, seen)
+}
+
+func TestScenario033_ACarrierThatIsTooLargeIsTold(t *testing.T) {
+	object := func(size int) string {
+		return `{"apiVersion":"apps.kruise.io/v1beta1","kind":"AdvancedCronJob","metadata":{"name":"a","annotations":{"note":"too-large"}},"spec":{"template":{"imageListPullJobTemplate":{"spec":{"images":["` + strings.Repeat("x", size) + `"]}}}}}`
+	}
+	for size, want := range map[int]bool{10: false, 300 << 10: true} {
+		var seen []Observed
+		body := `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1alpha1","objects":[` + object(size) + `]}}`
+		_, _, err := Handle([]byte(body), func() func(Observed) { return func(o Observed) { seen = append(seen, o) } })
+		require.NoError(t, err)
+		require.Equal(t, []Observed{{Review: "u", Kind: "AdvancedCronJob", From: beta, To: "apps.kruise.io/v1alpha1", Result: Converted, IsTooLarge: want}}, seen)
+	}
 }
 
 func FuzzHandle(f *testing.F) {

@@ -69,7 +69,7 @@ func BenchmarkConversionReview(b *testing.B) {
 		body := conversionReview(objects)
 		b.Run(fmt.Sprintf("%d objects of %d bytes", objects, len(body)/objects), func(b *testing.B) {
 			serveAgain(b, 32<<20, body, func(_ context.Context, body []byte) ([]byte, int, error) {
-				return conversion.Handle(body, func(string, string, string, string) {})
+				return conversion.Handle(body, func() func(conversion.Observed) { return func(conversion.Observed) {} })
 			})
 		})
 	}

@@ -75,6 +75,10 @@ func TestManyMembersAreComparedToo(t *testing.T) {
 		members = append(members, fmt.Sprintf(`"m%d":{"m":%d}`, i, i))
 	}
 	require.NoError(t, checkBody([]byte("{"+strings.Join(members, ",")+"}")))
+	for n := range 2 * fewNames {
+		err := checkBody([]byte("{" + strings.Join(members[:n+1], ",") + `,"m0":1,"x":{}}`))
+		require.ErrorContains(t, err, `"m0" is there twice`, "%d members", n)
+	}
 	for _, again := range []string{"m0", "m31", "m32", "m99999"} {
 		err := checkBody([]byte("{" + strings.Join(members, ",") + `,"` + again + `":1}`))
 		require.ErrorContains(t, err, `"`+again+`" is there twice`)

@@ -8,11 +8,14 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
+
+	"github.com/flotilla-k8s/flotilla/internal/admission"
 )
 
 // Limits are what a body may take.
@@ -41,6 +44,17 @@ type gatekeeper struct {
 	draining atomic.Bool
 }
 
+// visit is a request, and what became of it.
+type visit struct {
+	path string
+	body []byte
+	told admission.Told
+	code int
+	// err is why nothing was decided, stack where that was if nobody expected it.
+	err   error
+	stack string
+}
+
 // guard checks what can be checked before a body is understood, and bounds what understanding it may cost.
 func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -51,53 +65,73 @@ func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.Handler
 		start := g.clock.Now()
 		g.metrics.busy.Inc()
 		defer g.metrics.busy.Dec()
-		code := g.serve(w, r, limit, handle)
-		g.metrics.requests.WithLabelValues(path, fmt.Sprint(code)).Inc()
-		g.metrics.duration.WithLabelValues(path).Observe(g.clock.Since(start).Seconds())
+		v := &visit{path: path}
+		g.serve(w, r, limit, handle, v)
+		g.report(v, g.clock.Since(start))
 	}
 }
 
-func (g *gatekeeper) refuse(w http.ResponseWriter, code int, reason, message string) int {
+// maxReason bounds what is told of an error, to the client and in logs: it may hold what was sent.
+const maxReason = 1024
+
+func (g *gatekeeper) refuse(w http.ResponseWriter, v *visit, code int, reason string, err error) {
 	g.metrics.rejected.WithLabelValues(reason).Inc()
-	http.Error(w, message, code)
-	return code
+	v.fail(w, code, err)
 }
 
-func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, handle Handle) int {
+func (v *visit) fail(w http.ResponseWriter, code int, err error) {
+	v.code, v.err = code, errors.New(shorten(err.Error()))
+	http.Error(w, v.err.Error(), code)
+}
+
+func shorten(text string) string {
+	if len(text) > maxReason {
+		text = text[:maxReason]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, handle Handle, v *visit) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return g.refuse(w, http.StatusMethodNotAllowed, "malformed", "only POST is allowed")
+		g.refuse(w, v, http.StatusMethodNotAllowed, "malformed", errors.New("only POST is allowed"))
+		return
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return g.refuse(w, http.StatusUnsupportedMediaType, "content_type", "Content-Type must be application/json")
+		g.refuse(w, v, http.StatusUnsupportedMediaType, "content_type", errors.New("Content-Type must be application/json")) //nolint:staticcheck // The name of a header.
+		return
 	}
 	body, release, code, reason, err := g.read(w, r, limit)
 	if err != nil {
-		return g.refuse(w, code, reason, err.Error())
+		g.refuse(w, v, code, reason, err)
+		return
 	}
 	defer release()
+	v.body = body
 	if err := checkBody(body); err != nil {
-		return g.refuse(w, http.StatusBadRequest, "malformed", err.Error())
+		g.refuse(w, v, http.StatusBadRequest, "malformed", err)
+		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	ctx, cancel := context.WithTimeout(admission.Tell(r.Context(), &v.told), patience(r))
 	defer cancel()
-	answer, code, err := g.protected(ctx, body, handle)
+	answer, code, err := g.protected(ctx, v, handle)
 	switch {
 	case ctx.Err() != nil:
-		return g.refuse(w, http.StatusServiceUnavailable, "deadline", "no answer in time; repeat the request")
+		g.refuse(w, v, http.StatusServiceUnavailable, "deadline", errors.New("no answer in time; repeat the request"))
+		return
 	case err != nil && code >= http.StatusInternalServerError:
-		g.log.Error(err, "a review was not answered", "path", r.URL.Path)
-		http.Error(w, err.Error(), code)
-		return code
+		v.fail(w, code, err)
+		return
 	case err != nil:
-		return g.refuse(w, code, "malformed", err.Error())
+		g.refuse(w, v, code, "malformed", err)
+		return
 	}
+	v.code = code
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if _, err := w.Write(answer); err != nil {
 		g.log.V(4).Info("the answer could not be sent", "error", err.Error())
 	}
-	return code
 }
 
 // read takes a body within the limit and the budget. The budget is taken before the body is, by what it says to be its size.
@@ -142,13 +176,13 @@ func patience(r *http.Request) time.Duration {
 }
 
 // protected turns a panic into an answer: one body must not end the process.
-func (g *gatekeeper) protected(ctx context.Context, body []byte, handle Handle) (answer []byte, code int, err error) {
+func (g *gatekeeper) protected(ctx context.Context, v *visit, handle Handle) (answer []byte, code int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.metrics.rejected.WithLabelValues("panic").Inc()
+			v.stack = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
 			answer, code, err = nil, http.StatusInternalServerError, errors.New("an internal error; it has been logged")
-			g.log.Error(fmt.Errorf("panic: %v", p), "a handler panicked", "stack", string(debug.Stack()))
 		}
 	}()
-	return handle(ctx, body)
+	return handle(ctx, v.body)
 }

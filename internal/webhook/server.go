@@ -78,11 +78,6 @@ func (s *Server) Handle(path string, limit int64, handle Handle) {
 	s.routes = append(s.routes, route{path, limit, handle})
 }
 
-// Observe counts a converted object.
-func (s *Server) Observe(kind, from, to, result string) {
-	s.metrics.converted.WithLabelValues(kind, from, to, result).Inc()
-}
-
 // take takes a pair into use if it is good.
 func (s *Server) take(o offered) bool {
 	err, news := s.keeper.Load(o)

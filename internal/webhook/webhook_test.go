@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -30,14 +32,18 @@ func echo(_ context.Context, body []byte) ([]byte, int, error) { return body, ht
 
 func send(t *testing.T, g *gatekeeper, limit int64, handle Handle, edit func(*http.Request), body string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/convert?timeout=10s", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
+	r, w := newRequest("/convert?timeout=10s", body)
 	if edit != nil {
 		edit(r)
 	}
-	w := httptest.NewRecorder()
 	g.guard("/convert", limit, handle)(w, r)
 	return w
+}
+
+func newRequest(path, body string) (*http.Request, *httptest.ResponseRecorder) {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r, httptest.NewRecorder()
 }
 
 func TestScenario14WhatIsNoReview(t *testing.T) {
@@ -212,6 +218,39 @@ func TestScenarios1To8WhichPairIsServed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, k.IsGood())
 	require.Equal(t, 3, results[reloadLoaded])
+}
+
+// TestScenario8AClockMayBeAnHourBehind, and no more.
+func TestScenario8AClockMayBeAnHourBehind(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	issuer, err := certs.NewAuthority(rand.Reader, now, now.Add(1000*time.Hour))
+	require.NoError(t, err)
+	s := secret(t, issuer, testHost, now, 10*time.Hour, "1")
+	block, _ := pem.Decode(s.Data[corev1.TLSCertKey])
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	for behind, isGood := range map[time.Duration]bool{0: true, time.Hour: true, time.Hour + time.Second: false, 90 * time.Minute: false} {
+		k := NewKeeper(testHost, func() time.Time { return leaf.NotBefore.Add(-behind) }, func(string) {})
+		err, _ := k.Load(offerOf(s))
+		require.Equal(t, isGood, err == nil, "%s behind: %v", behind, err)
+	}
+	for before, isGood := range map[time.Duration]bool{time.Second: true, 0: false} {
+		k := NewKeeper(testHost, func() time.Time { return leaf.NotAfter.Add(-before) }, func(string) {})
+		err, _ := k.Load(offerOf(s))
+		require.Equal(t, isGood, err == nil, "%s before its end: %v", before, err)
+	}
+}
+
+// TestAnAnswerIsReadyBeforeTheCallerGivesUp leaves time to send it.
+func TestAnAnswerIsReadyBeforeTheCallerGivesUp(t *testing.T) {
+	for query, want := range map[string]time.Duration{
+		"timeout=10s": 9800 * time.Millisecond, "timeout=5s": 4800 * time.Millisecond, "timeout=25200ms": 25 * time.Second, "timeout=25100ms": 24900 * time.Millisecond,
+		"timeout=30s": 25 * time.Second, "timeout=1h": 25 * time.Second, "": 25 * time.Second, "timeout=soon": 25 * time.Second, "timeout=-5s": 25 * time.Second,
+		"timeout=200ms": time.Millisecond, "timeout=1ns": time.Millisecond,
+	} {
+		r, _ := newRequest("/convert?"+query, "{}")
+		require.Equal(t, want, patience(r), query)
+	}
 }
 
 func TestWrongFlagsAreNamed(t *testing.T) {

@@ -48,6 +48,14 @@ func RefusesOthers(t *testing.T, k admission.Kind, object string) {
 		require.Equal(t, http.StatusOK, code)
 	}
 	kind := fmt.Sprintf(`"kind":%q`, k.Kind)
+	// A subresource is of a kind of its own, and nobody's business.
+	scale := With(t, good, `"group":"apps.kruise.io",`+kind, `"group":"autoscaling","kind":"Scale"`, `"uid":"u"`, `"uid":"u","subResource":"scale"`)
+	for _, handle := range handlers(k) {
+		answer, code, err := handle(t.Context(), []byte(scale))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, code)
+		require.Contains(t, string(answer), `"allowed":true}`)
+	}
 	for name, replace := range map[string][2]string{
 		"another resource":             {k.Resource, "others"},
 		"another group":                {`"resource":{"group":"apps.kruise.io"`, `"resource":{"group":"apps"`},

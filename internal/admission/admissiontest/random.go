@@ -19,7 +19,7 @@ import (
 )
 
 // OnceIsEnough applies the defaulting hook to its own output, for 1,000 random objects of either version, created and
-// updated: the second time there is nothing to do. Some members are nulls, some are missing.
+// updated: nothing is lost, and the second time there is nothing to do. Some members are nulls, some are missing.
 func OnceIsEnough[T any](t *testing.T, k admission.Kind) {
 	t.Helper()
 	seed := rand.Int64()
@@ -55,10 +55,37 @@ func OnceIsEnough[T any](t *testing.T, k admission.Kind) {
 		if once != input {
 			patched++
 		}
+		requireKept(t, treeOf(t, input), treeOf(t, once), input)
 		again := Mutate(t, k, old, once)
 		require.Nil(t, again.Patch, "the second time: %s\nold: %s\nobject: %s", again.Patch, old, input)
 	}
 	require.Greater(t, patched, 500, "objects that have all their defaults prove nothing")
+}
+
+func treeOf(t *testing.T, object string) conversion.Tree {
+	t.Helper()
+	tree, err := conversion.Decode([]byte(object))
+	require.NoError(t, err)
+	return tree
+}
+
+// requireKept wants every member and element to be there still, whatever its value.
+func requireKept(t *testing.T, before, after any, object string) {
+	t.Helper()
+	switch b := before.(type) {
+	case conversion.Tree:
+		a, _ := after.(conversion.Tree)
+		for name, v := range b {
+			require.Contains(t, a, name, object)
+			requireKept(t, v, a[name], object)
+		}
+	case []any:
+		a, _ := after.([]any)
+		require.Len(t, a, len(b), object)
+		for i := range b {
+			requireKept(t, b[i], a[i], object)
+		}
+	}
 }
 
 func randomObject[T any](t *testing.T, k admission.Kind, filler *randfill.Filler, r *rand.Rand, version string) string {

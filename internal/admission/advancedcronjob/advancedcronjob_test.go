@@ -243,6 +243,7 @@ func TestRulesOfImagesToPull(t *testing.T) {
 		"a type":               {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"type":"Never"}`}, []string{"completionPolicy.type"}},
 		"more than a day":      {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"activeDeadlineSeconds":86401}`}, []string{"completionPolicy.activeDeadlineSeconds"}},
 		"a day":                {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"activeDeadlineSeconds":86400}`}, nil},
+		"just one pull":        {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"activeDeadlineSeconds":600}`}, nil},
 		"less than one pull":   {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"activeDeadlineSeconds":599}`}, []string{"completionPolicy.activeDeadlineSeconds"}},
 		"a time to live":       {[2]string{`"completionPolicy":{}`, `"completionPolicy":{"ttlSecondsAfterFinished":5}`}, []string{"completionPolicy.ttlSecondsAfterFinished"}},
 		"what may be together": {beside(`"selector":{"names":["n","m"]}`), nil},

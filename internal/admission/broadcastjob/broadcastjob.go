@@ -28,7 +28,7 @@ func Kind(templates *admission.Templates) admission.Kind {
 		Default: func(_, job *v1beta1.BroadcastJob) { v1beta1.SetDefaults_BroadcastJobSpec(&job.Spec) },
 		Parts:   func(job *v1beta1.BroadcastJob) admission.Parts { return admission.Parts{Pods: &job.Spec.Template} },
 		Validate: func(_ context.Context, old, job *v1beta1.BroadcastJob, _ admission.Request) (field.ErrorList, []string) {
-			return Validate(old, job), nil
+			return Validate(old, job), admission.WarnOfMoreThanAll(job.Spec.Parallelism, admission.MeansAll, field.NewPath("spec", "parallelism"))
 		},
 	}.Of()
 }

@@ -19,7 +19,7 @@ func Kind(templates *admission.Templates) admission.Kind {
 			return admission.Parts{Pods: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
 		},
 		Validate: func(_ context.Context, old, set *v1beta1.CloneSet, _ admission.Request) (field.ErrorList, []string) {
-			return Validate(old, set), nil
+			return Validate(old, set), advise(&set.Spec, field.NewPath("spec"))
 		},
 	}.Of()
 }

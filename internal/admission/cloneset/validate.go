@@ -105,3 +105,21 @@ func validateBudget(s *v1beta1.CloneSetSpec, r *v1beta1.RollingUpdateCloneSetStr
 	}
 	return errs
 }
+
+// advise is about what is allowed in a set but hardly meant.
+func advise(s *v1beta1.CloneSetSpec, at *field.Path) []string {
+	warnings := AdviseTemplate(s, at)
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		warnings = append(warnings, admission.WarnOfMoreThanAll(r.Partition, admission.MeansNone, at.Child("updateStrategy", "rollingUpdate", "partition"))...)
+	}
+	return warnings
+}
+
+// AdviseTemplate is the same for sets whose partition somebody else sets.
+func AdviseTemplate(s *v1beta1.CloneSetSpec, at *field.Path) []string {
+	warnings := admission.WarnOfMoreThanAll(s.ScaleStrategy.MaxUnavailable, admission.MeansAll, at.Child("scaleStrategy", "maxUnavailable"))
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		warnings = append(warnings, admission.WarnOfMoreThanAll(r.MaxUnavailable, admission.MeansAll, at.Child("updateStrategy", "rollingUpdate", "maxUnavailable"))...)
+	}
+	return warnings
+}

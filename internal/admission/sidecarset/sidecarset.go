@@ -29,10 +29,14 @@ func Kind(source Source, templates *admission.Templates, namespace string) admis
 	return admission.Rules[v1beta1.SidecarSet]{
 		Resource: "sidecarsets", Kind: "SidecarSet", Default: setDefaults, AlphaField: alphaField, Ready: source.Ready,
 		Validate: func(ctx context.Context, old, set *v1beta1.SidecarSet, r admission.Request) (field.ErrorList, []string) {
+			u, at := &set.Spec.UpdateStrategy, field.NewPath("spec", "updateStrategy")
+			warnings := admission.WarnOfMoreThanAll(u.Partition, admission.MeansNone, at.Child("partition"))
+			warnings = append(warnings, admission.WarnOfMoreThanAll(u.MaxUnavailable, admission.MeansAll, at.Child("maxUnavailable"))...)
 			if errs := Validate(old, set, source.Cluster()); len(errs) > 0 {
-				return errs, nil
+				return errs, warnings
 			}
-			return judge(ctx, templates, old, set, admission.Request{Namespace: namespace, Name: r.Name, Object: r.Object})
+			errs, more := judge(ctx, templates, old, set, admission.Request{Namespace: namespace, Name: r.Name, Object: r.Object})
+			return errs, append(warnings, more...)
 		},
 	}.Of()
 }

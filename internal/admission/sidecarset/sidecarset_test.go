@@ -318,7 +318,8 @@ func TestSidecarSetScenarios28And29Canaries(t *testing.T) {
 	refuses(t, among(t, logger, admissiontest.With(t, logger, "logger", "third")), first, canary(t, "first", "third"), at)
 	refuses(t, among(t, logger, admissiontest.With(t, logger, "logger", "plain")), admissiontest.With(t, logger, "logger", "plain"), canary(t, "plain", "logger"), at)
 	refuses(t, among(t, logger, first), "", canary(t, "second", "logger"), "spec.containers[0].name")
-	// A base and its canary never meet.
+	// A base and its canary never meet, whoever comes first.
+	accepts(t, among(t, first), "", logger)
 	accepts(t, among(t, logger, first), logger, admissiontest.With(t, logger, "agent:1.0", "agent:1.1"))
 }
 

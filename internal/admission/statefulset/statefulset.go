@@ -27,7 +27,7 @@ func Kind(templates *admission.Templates, classes Classes) admission.Kind {
 			return admission.Parts{Pods: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
 		},
 		Validate: func(_ context.Context, old, set *v1beta1.StatefulSet, _ admission.Request) (field.ErrorList, []string) {
-			return Validate(old, set, classes.List()), nil
+			return Validate(old, set, classes.List()), Advise(&set.Spec, field.NewPath("spec"))
 		},
 	}.Of()
 }

@@ -111,6 +111,12 @@ func TestScenarios59And116ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	require.Contains(t, at.Defaulted(t, kind(), old, put), `reserveOrdinals`)
 	cleared := strings.Replace(put, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{}"}`, 1)
 	require.NotContains(t, at.Defaulted(t, kind(), old, cleared), `reserveOrdinals`)
+	// Nobody but the API server has a say in the status.
+	own := strings.Replace(put, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{\"status\":{\"updatedReadyReplicas\":9}}"}`, 1)
+	status := strings.Replace(own, `Replicas\":9`, `Replicas\":1`, 1)
+	require.NotEqual(t, own, status)
+	require.Contains(t, at.Defaulted(t, kind(), status, own), `Replicas\":1`)
+	require.NotContains(t, at.Defaulted(t, kind(), "", own), `Replicas\":9`)
 	garbage := strings.Replace(at.Defaulted(t, kind(), "", put), `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"[]"}`, 1)
 	require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(at.Check(t, kind(), "", garbage)))
 }
@@ -302,6 +308,11 @@ func claim(name, class, size string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{%s"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":%q}}}}`, name, class, size)
 }
 
+// limited asks for 1Gi of storage, and for a limit.
+func limited(class, limit string) string {
+	return strings.Replace(claim("a", class, "1Gi"), `"requests"`, fmt.Sprintf(`"limits":{"storage":%q},"requests"`, limit), 1)
+}
+
 func TestClaimTemplates(t *testing.T) {
 	const follow, leave = "OnPodRollingUpdate", "OnDelete"
 	of := "spec.volumeClaimTemplates"
@@ -327,6 +338,10 @@ func TestClaimTemplates(t *testing.T) {
 		"106 another class as the strategy comes": {claims(leave, claim("a", "elastic", "1Gi")), claims(follow, claim("a", "silent", "1Gi")), invalid(of + "[a]")},
 		"W8 another class as the strategy goes":   {claims(follow, claim("a", "elastic", "1Gi")), claims(leave, claim("a", "silent", "1Gi")), nil},
 		"other access modes":                      {claims(follow, claim("a", "elastic", "1Gi")), claims(follow, strings.Replace(claim("a", "elastic", "1Gi"), "Once", "Many", 1)), invalid(of + "[a]")},
+		"a limit alone":                           {claims(follow, limited("stiff", "5Gi")), claims(follow, limited("stiff", "6Gi")), expand("a")},
+		"a limit that comes":                      {claims(follow, claim("a", "stiff", "1Gi")), claims(follow, limited("stiff", "6Gi")), expand("a")},
+		"a limit alone, where it expands":         {claims(follow, limited("elastic", "5Gi")), claims(follow, limited("elastic", "6Gi")), nil},
+		"the same limit in other words":           {claims(follow, limited("stiff", "1Gi")), claims(follow, limited("stiff", "1024Mi")), nil},
 		"labels":                                  {claims(follow, claim("a", "stiff", "1Gi")), claims(follow, strings.Replace(claim("a", "stiff", "1Gi"), `"name":"a"`, `"name":"a","labels":{"x":"y"}`, 1)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

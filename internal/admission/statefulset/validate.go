@@ -201,3 +201,15 @@ func validateChange(old, s *v1beta1.StatefulSetSpec, classes []*storagev1.Storag
 	}
 	return errs
 }
+
+// Advise is about what is allowed in a spec but hardly meant.
+func Advise(s *v1beta1.StatefulSetSpec, at *field.Path) []string {
+	var warnings []string
+	if c := s.ScaleStrategy; c != nil {
+		warnings = admission.WarnOfMoreThanAll(c.MaxUnavailable, admission.MeansAll, at.Child("scaleStrategy", "maxUnavailable"))
+	}
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		warnings = append(warnings, admission.WarnOfMoreThanAll(r.MaxUnavailable, admission.MeansAll, at.Child("updateStrategy", "rollingUpdate", "maxUnavailable"))...)
+	}
+	return warnings
+}

@@ -4,13 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/admission/admissiontest"
 )
 
@@ -336,6 +342,36 @@ func TestUnitedDeploymentScenario22Patches(t *testing.T) {
 	for _, good := range []string{`{"spec":{"containers":[{"name":"main","resources":{"limits":{"cpu":"2"}}}]}}`, `{"spec":{"containers":[{"name":"main","image":"j"}]}}`, `null`, `{}`} {
 		accepts(t, "", patch(good))
 	}
+}
+
+// TestAsManyPatchesAreJudgedAsIsSaid: ten of a request at most, beside the template.
+func TestAsManyPatchesAreJudgedAsIsSaid(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"kind":"PodTemplate","apiVersion":"v1"}`)
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	require.NoError(t, err)
+	k := Kind(admission.NewTemplates(client))
+	patched := func(n int) string {
+		var subsets []string
+		for i := range n {
+			subsets = append(subsets, fmt.Sprintf(`{"name":"s%d","patch":{"metadata":{"labels":{"subset":"s%d"}}}}`, i, i))
+		}
+		return plain(subsets...)
+	}
+	for patches, want := range map[int]int64{0: 1, 3: 4, 9: 10, 10: 11, 12: 11} {
+		asked.Store(0)
+		require.True(t, admissiontest.Check(t, k, "", patched(patches)).Allowed)
+		require.Equal(t, want, asked.Load(), "%d patches", patches)
+	}
+	asked.Store(0)
+	require.True(t, admissiontest.Check(t, k, patched(3), patched(5)).Allowed)
+	require.EqualValues(t, 2, asked.Load(), "only what is new")
 }
 
 func TestUnitedDeploymentScenario23LongNames(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
+	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/admission/statefulset"
 )
 
 const rollingUpdate = "RollingUpdate"
@@ -84,7 +86,11 @@ func validateTemplate(t *v1beta1.SubsetTemplate, selector labels.Selector) (fiel
 		errs = append(errs, validateStatefulSet(&t.StatefulSetTemplate.Spec, at.Child("statefulSetTemplate", "spec"))...)
 	}
 	if t.CloneSetTemplate != nil {
-		errs = append(errs, validateCloneSet(&t.CloneSetTemplate.Spec, at.Child("cloneSetTemplate", "spec"))...)
+		s, path := &t.CloneSetTemplate.Spec, at.Child("cloneSetTemplate", "spec")
+		errs, warnings = append(errs, validateCloneSet(s, path)...), append(warnings, cloneset.AdviseTemplate(s, path)...)
+	}
+	if t.AdvancedStatefulSetTemplate != nil {
+		warnings = append(warnings, statefulset.Advise(&t.AdvancedStatefulSetTemplate.Spec, at.Child("advancedStatefulSetTemplate", "spec"))...)
 	}
 	if t.DeploymentTemplate != nil {
 		errs = append(errs, admission.CheckEndless(&t.DeploymentTemplate.Spec.Template.Spec, at.Child("deploymentTemplate", "spec", "template", "spec"))...)
