@@ -24,7 +24,7 @@ func main() {
 		Check:           options.Check,
 		New:             options.New,
 		Queries: []app.Query{
-			{Name: "status", Short: "Print authorities, serving certificate, targets and what is due; exit code 1 if something is amiss, which a rotation under way is not", Run: options.Status},
+			{Name: "status", Short: "Print authorities, serving certificate, targets and what is due; exit code 1 unless all is published and nothing overdue", Run: options.Status},
 			{Name: "bundle", Short: "Print the certificates that every caBundle is to hold", Run: options.Bundle},
 		},
 	})

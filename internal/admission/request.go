@@ -142,16 +142,7 @@ func readRequest(d *rawjson.Reader, text []byte) *Asked {
 		case "kind":
 			r.kind = value
 		case "resource":
-			for member, value := range rawjson.Members(value) {
-				switch string(member) {
-				case "group":
-					r.Resource.Group = d.Text(value, "request.resource.group")
-				case "version":
-					r.Resource.Version = d.Text(value, "request.resource.version")
-				case "resource":
-					r.Resource.Resource = d.Text(value, "request.resource.resource")
-				}
-			}
+			r.Resource = readResource(d, value)
 		case "subResource":
 			r.SubResource = d.Text(value, "request.subResource")
 		case "operation":
@@ -166,6 +157,20 @@ func readRequest(d *rawjson.Reader, text []byte) *Asked {
 			r.Object = present(value)
 		case "oldObject":
 			r.OldObject = present(value)
+		}
+	}
+	return r
+}
+
+func readResource(d *rawjson.Reader, text []byte) (r schema.GroupVersionResource) {
+	for name, value := range rawjson.Members(text) {
+		switch string(name) {
+		case "group":
+			r.Group = d.Text(value, "request.resource.group")
+		case "version":
+			r.Version = d.Text(value, "request.resource.version")
+		case "resource":
+			r.Resource = d.Text(value, "request.resource.resource")
 		}
 	}
 	return r

@@ -14,8 +14,8 @@ import (
 // overdueAfter is how long what is due may take: there is a pass every minute, and another leader takes over in less.
 const overdueAfter = 5 * time.Minute
 
-// amiss says what is wrong, and not what is merely under way: what cannot be used, what does not call us or does not trust the
-// serving certificate, and what has been due for so long that nobody seems to do it.
+// amiss says what is wrong: what cannot be used, every target that is not published, and what has been due for
+// so long that nobody seems to do it.
 func (r *Rotator) amiss(p pass) error {
 	errs := r.unusable(p)
 	served := TheirState{Clocks: p.Clocks}
@@ -23,25 +23,42 @@ func (r *Rotator) amiss(p pass) error {
 		served.Chain = parseWhatCan(p.tls.Data[KeyServingCert])
 	}
 	for i := range p.readings {
-		t := &p.readings[i]
-		switch distrusts := func(b []Certificate) bool { return !slices.ContainsFunc(b, served.vouches) }; {
-		case t.reading.state == Foreign:
-			errs = append(errs, fmt.Errorf("%s %s calls %s and not Service %s/%s: apply its manifest again, or leave it out of the flag that names it",
-				t.Kind, t.Name, strings.Join(t.reading.calls, ", "), r.ours.Namespace, r.ours.Service))
-		case !t.Managed:
-		case len(served.Chain) > 0 && slices.ContainsFunc(t.Bundles, distrusts):
-			errs = append(errs, fmt.Errorf("%s %s does not trust the serving certificate", t.Kind, t.Name))
-		case slices.Contains(p.Patch, i) && !p.isFreshly(t.object, secretOf(p.ca), secretOf(p.tls)):
-			errs = append(errs, fmt.Errorf("%s %s does not hold the bundle", t.Kind, t.Name))
+		if problem := r.problemOf(&p.readings[i], p.wanted(), served); problem != "" {
+			errs = append(errs, fmt.Errorf("%s %s %s", p.readings[i].Kind, p.readings[i].Name, problem))
 		}
 	}
-	if p.isDue() && !p.isFreshly(secretOf(p.ca), secretOf(p.tls)) {
+	if p.isDue() && !p.isUnderWay(secretOf(p.ca), secretOf(p.tls)) {
 		overdue, err := r.isOverdue(p)
 		if errs = append(errs, err); overdue {
 			errs = append(errs, fmt.Errorf("overdue: %s", p.Reason))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// problemOf is why a target is not published, and what to do; "" if it is.
+func (r *Rotator) problemOf(t *observedTarget, bundle []Certificate, served TheirState) string {
+	const leaveOut = ", or name only the others by the flags for the objects"
+	distrusts := func(b []Certificate) bool { return !slices.ContainsFunc(b, served.vouches) }
+	switch t.stateOf(bundle) {
+	case Published:
+		return ""
+	case Foreign:
+		return fmt.Sprintf("calls %s and not Service %s/%s: apply its manifest again%s", strings.Join(t.reading.calls, ", "), r.ours.Namespace, r.ours.Service, leaveOut)
+	case Absent:
+		return "is not there: apply its manifest" + leaveOut
+	case Unmanaged:
+		return "calls no webhook: apply its manifest again" + leaveOut
+	case External:
+		return "has an annotation by which somebody else fills in its caBundle: remove it" + leaveOut
+	}
+	if len(served.Chain) > 0 && slices.ContainsFunc(t.Bundles, distrusts) {
+		return "does not trust the serving certificate"
+	}
+	if !t.MigratingSince.IsZero() {
+		return "does not hold the bundle yet: that waits for the end of its storage migration"
+	}
+	return "does not hold the bundle"
 }
 
 // unusable says what of the Secrets cannot be used.
@@ -78,8 +95,8 @@ func (r *Rotator) isOverdue(p pass) (bool, error) {
 	return err == nil && then.isDue(), err
 }
 
-// isFreshly says whether one of the objects was written so lately that what follows from it may still be under way.
-func (p *pass) isFreshly(objects ...metav1.Object) bool {
+// isUnderWay says whether one of the objects was written so lately that what follows from it may still be under way.
+func (p *pass) isUnderWay(objects ...metav1.Object) bool {
 	for _, o := range objects {
 		if o == nil {
 			continue

@@ -39,8 +39,9 @@ type remembered struct {
 	overtaken, failures int
 	notBefore           time.Time
 	failed              bool
-	// told is the state that was last told of.
-	told TargetState
+	// told is the state that was last told of, toldStrangers who else was called then.
+	told          TargetState
+	toldStrangers string
 }
 
 // see notes what the target holds, beside what it should hold. Passes do not see every state of an object: where one is

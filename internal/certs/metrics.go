@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,14 +116,18 @@ func (r *Rotator) exportTarget(t *observedTarget, state TargetState, now time.Ti
 		contested = 1
 	}
 	r.metrics.contested.WithLabelValues(t.Kind, t.Name).Set(contested)
-	if state == t.memory.told {
+	strangers := strings.Join(t.reading.strangers, ", ")
+	if state == t.memory.told && strangers == t.memory.toldStrangers {
 		return
 	}
-	t.memory.told = state
-	switch state {
-	case External:
+	told, changed := t.memory.told, strangers != t.memory.toldStrangers
+	t.memory.told, t.memory.toldStrangers = state, strangers
+	switch {
+	case state != told && state == External:
 		r.warn(EventExternallyManaged, t.Kind+" "+t.Name, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
-	case Foreign, Unmanaged:
+	case state != told && (state == Foreign || state == Unmanaged):
 		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
+	case t.Managed && changed && strangers != "":
+		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls others, too, whose caBundles are left alone: %s", t.Kind, t.Name, strangers)
 	}
 }

@@ -48,6 +48,8 @@ type reading struct {
 	entries []entry
 	// calls are what it has the API server call, each once, as people write it.
 	calls []string
+	// strangers are those of its hooks that call somebody else, and whom: they are none of our business, but may be a mistake.
+	strangers []string
 }
 
 // annotations by which others say that they fill in the bundles of an object.
@@ -76,15 +78,19 @@ func (o Ours) readHooks(annotations map[string]string, hooks []hook) reading {
 		if s := h.config.Service; s != nil {
 			service = &serviceReference{s.Namespace, s.Name}
 		}
-		if calls := callee(service, h.config.URL); !slices.Contains(r.calls, calls) {
+		calls := callee(service, h.config.URL)
+		if !slices.Contains(r.calls, calls) {
 			r.calls = append(r.calls, calls)
 		}
 		path := fmt.Sprintf("/webhooks/%d/clientConfig", i)
-		if test, ours := o.test(path, service, h.config.URL); ours {
-			name := operation{"test", fmt.Sprintf("/webhooks/%d/name", i), h.name}
-			r.entries = append(r.entries, entry{path, []operation{name, test}, h.config.CABundle})
-			r.state = Pending
+		test, ours := o.test(path, service, h.config.URL)
+		if !ours {
+			r.strangers = append(r.strangers, h.name+" calls "+calls)
+			continue
 		}
+		name := operation{"test", fmt.Sprintf("/webhooks/%d/name", i), h.name}
+		r.entries = append(r.entries, entry{path, []operation{name, test}, h.config.CABundle})
+		r.state = Pending
 	}
 	return r
 }
@@ -131,7 +137,7 @@ func (o Ours) readCRD(crd *apiextensionsv1.CustomResourceDefinition) reading {
 		return reading{state: Foreign, calls: calls}
 	}
 	strategy := operation{"test", "/spec/conversion/strategy", string(apiextensionsv1.WebhookConverter)}
-	return reading{Pending, []entry{{path, []operation{strategy, test}, c.Webhook.ClientConfig.CABundle}}, calls}
+	return reading{state: Pending, entries: []entry{{path, []operation{strategy, test}, c.Webhook.ClientConfig.CABundle}}, calls: calls}
 }
 
 type serviceReference struct{ namespace, name string }

@@ -145,6 +145,13 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 		t := &p.readings[i]
 		line("%s\t%s\t%s\t%s", t.Kind, t.Name, t.stateOf(bundle), strings.Join(t.reading.calls, ", "))
 	}
+	for i := range p.readings {
+		if t := &p.readings[i]; t.Managed {
+			for _, stranger := range t.reading.strangers {
+				line("\nNOTE\tin %s %s, %s: its caBundle is left alone\t\t", t.Kind, t.Name, stranger)
+			}
+		}
+	}
 	if p.isDue() {
 		line("\nDUE\t%s\t\t", p.Reason)
 	}

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func (s *scene) query(run func(*Options, *app.Env, *bytes.Buffer) error) (string
 		require.NoError(s, kube.Tracker().Add(secret))
 	}
 	o := DefaultOptions()
-	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, []string{"clonesets", "absent"}
+	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, slices.Concat([]string{"clonesets"}, s.alsoAsked)
 	env := &app.Env{
 		Kube: kube, Extensions: apiextensionsfake.NewClientset(s.crd.last().object.(runtime.Object)), Metrics: prometheus.NewRegistry(),
 		Clock: clocktesting.NewFakeClock(s.now), ServerTime: &app.ServerTime{},
@@ -45,10 +46,11 @@ func TestScenario067_StatusSaysWhetherSomethingIsAmiss(t *testing.T) {
 	s := published(t)
 	text, err := s.query(status)
 	require.NoError(t, err, text)
-	for _, word := range []string{"current", "next", "serving", "clonesets", "published", "absent", s.authorities().Current.Subject.CommonName} {
+	for _, word := range []string{"current", "next", "serving", "clonesets", "published", s.authorities().Current.Subject.CommonName} {
 		require.Contains(t, text, word)
 	}
 	require.NotContains(t, text, "PRIVATE")
+	require.Contains(t, text, "NOTE  in MutatingWebhookConfiguration mutating, theirs calls Service flotilla-system/another: its caBundle is left alone")
 	s.wipe(s.crd, "")
 	_, err = s.query(status)
 	require.ErrorContains(t, err, "clonesets does not trust the serving certificate")
@@ -72,17 +74,37 @@ func TestScenario067_StatusSaysWhatIsCalled(t *testing.T) {
 		c.Service, c.URL = nil, ptr.To("https://192.0.2.1/convert")
 	})
 	text, err = s.query(status)
-	require.ErrorContains(t, err, "CustomResourceDefinition clonesets calls https://192.0.2.1/convert and not Service flotilla-system/flotilla-webhook")
+	require.ErrorContains(t, err, "CustomResourceDefinition clonesets calls https://192.0.2.1/convert and not Service flotilla-system/flotilla-webhook: apply its manifest again")
 	require.Regexp(t, `clonesets +foreign +https://192.0.2.1/convert\n`, text)
-	s.change(s.crd, nil, func(o metav1.Object) {
-		*o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion = apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
-	})
-	text, err = s.query(status)
-	require.NoError(t, err, "nothing is called, and nothing can fail")
-	require.Contains(t, text, "unmanaged")
 }
 
-func TestScenario067_ARotationThatIsUnderWayIsNotAmiss(t *testing.T) {
+func TestScenario067_StatusFailsUnlessEveryTargetIsPublished(t *testing.T) {
+	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
+	for name, c := range map[string]struct {
+		spoil          func(*scene)
+		state, problem string
+	}{
+		"absent": {func(s *scene) { s.alsoAsked = []string{"sidecarsets"} }, "sidecarsets +absent", "sidecarsets is not there: apply its manifest"},
+		"unmanaged": {func(s *scene) {
+			s.change(s.crd, nil, func(o metav1.Object) {
+				*o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion = apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+			})
+		}, "clonesets +unmanaged", "clonesets calls no webhook"},
+		"external": {func(s *scene) {
+			s.change(s.validating, nil, func(o metav1.Object) { o.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "x"}) })
+		}, "validating +external", "validating has an annotation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := published(t)
+			c.spoil(s)
+			text, err := s.query(status)
+			require.ErrorContains(t, err, c.problem)
+			require.Regexp(t, c.state, text)
+		})
+	}
+}
+
+func TestScenario067_WhatIsDueHasAWhile(t *testing.T) {
 	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
 	t.Run("what is due for renewal has some minutes", func(t *testing.T) {
 		s := published(t)
@@ -106,7 +128,7 @@ func TestScenario067_ARotationThatIsUnderWayIsNotAmiss(t *testing.T) {
 		_, err = s.query(status)
 		require.ErrorContains(t, err, "overdue: it was asked for")
 	})
-	t.Run("and what follows from a promotion", func(t *testing.T) {
+	t.Run("but not a target that lacks the bundle", func(t *testing.T) {
 		s := published(t)
 		a := s.authorities()
 		next, err := NewAuthority(rand.Reader, s.now, s.now.Add(DefaultOptions().CAValidity))
@@ -116,13 +138,10 @@ func TestScenario067_ARotationThatIsUnderWayIsNotAmiss(t *testing.T) {
 		require.NoError(t, err)
 		s.secrets[simCA].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fieldManager, Time: &metav1.Time{Time: s.now}}}
 		text, err := s.query(status)
-		require.NoError(t, err)
 		require.Contains(t, text, "pending")
-		s.now = s.now.Add(overdueAfter)
-		_, err = s.query(status)
 		require.ErrorContains(t, err, "clonesets does not hold the bundle")
 	})
-	t.Run("but not what calls fail by", func(t *testing.T) {
+	t.Run("nor what calls fail by", func(t *testing.T) {
 		s := published(t)
 		for _, secret := range s.secrets {
 			secret.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fieldManager, Time: &metav1.Time{Time: s.now}}}

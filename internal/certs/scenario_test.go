@@ -23,6 +23,8 @@ type scene struct {
 	*testing.T
 	*sim
 	hooks, validating, crd *simTarget
+	// alsoAsked are CRDs that queries are asked about, and that are not there.
+	alsoAsked []string
 }
 
 func newScene(t *testing.T) *scene {
@@ -40,7 +42,7 @@ func newScene(t *testing.T) *scene {
 			t.Log("\n" + strings.Join(s.told, "\n"))
 		}
 	})
-	return &scene{t, s, s.targets[0], s.targets[1], s.targets[2]}
+	return &scene{T: t, sim: s, hooks: s.targets[0], validating: s.targets[1], crd: s.targets[2]}
 }
 
 // published is a scene in which everything has been done.
@@ -315,7 +317,14 @@ func TestScenario039And041_WhatIsNotOursIsLeftAlone(t *testing.T) {
 	})
 	require.Empty(t, s.since(func() { s.run(time.Hour) }))
 	require.Len(t, s.events[EventExternallyManaged], 1)
-	require.Len(t, s.events[EventTargetForeign], 1)
+	require.Len(t, s.events[EventTargetForeign], 2, "the conversion, and a hook that was there from the beginning")
+	s.change(s.hooks, nil, func(o metav1.Object) {
+		c := o.(*admissionv1.MutatingWebhookConfiguration)
+		c.Webhooks = append(c.Webhooks, admissionv1.MutatingWebhook{Name: "stranger", ClientConfig: hookConfig("third")})
+	})
+	require.Empty(t, s.since(func() { s.run(time.Hour) }))
+	require.Len(t, s.events[EventTargetForeign], 3)
+	require.Contains(t, s.events[EventTargetForeign][2], "stranger calls Service flotilla-system/third")
 	s.change(s.crd, []string{"/spec/conversion/webhook/clientConfig"}, func(o metav1.Object) {
 		*o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion = *newCRD("x").Spec.Conversion
 	})

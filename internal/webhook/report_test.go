@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
 
-	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/conversion"
@@ -82,7 +81,7 @@ func newWitness(t *testing.T, verbosity int) *witness {
 	m := newMetrics(w.registry)
 	w.Server = &Server{env: &app.Env{Log: log, Clock: clock.RealClock{}}, metrics: m, gate: &gatekeeper{log: log, clock: clock.RealClock{}, metrics: m, budget: 1 << 30}}
 	w.Admit(cloneset.Kind(nil))
-	w.Server.Handle("/convert", 32<<20, func(_ context.Context, body []byte) ([]byte, int, error) {
+	w.Handle("/convert", 32<<20, func(_ context.Context, body []byte) ([]byte, int, error) {
 		return conversion.Handle(body, w.Observe)
 	})
 	return w
@@ -90,14 +89,14 @@ func newWitness(t *testing.T, verbosity int) *witness {
 
 // post sends a body to a path, and returns what is logged of it.
 func (w *witness) post(path, body string) []string {
-	w.T.Helper()
+	w.Helper()
 	at := slices.IndexFunc(w.routes, func(r route) bool { return r.path == path })
 	require.GreaterOrEqual(w.T, at, 0)
 	return w.ask(path, body, w.routes[at].handle)
 }
 
 func (w *witness) ask(path, body string, handle Handle) []string {
-	w.T.Helper()
+	w.Helper()
 	w.lines = nil
 	r, recorder := newRequest(path, body)
 	w.gate.guard(path, 32<<20, handle)(recorder, r)
@@ -109,7 +108,7 @@ func (w *witness) ask(path, body string, handle Handle) []string {
 
 // series are all of a metric, with their values; of a histogram how many and the sum.
 func (w *witness) series(name string) []string {
-	w.T.Helper()
+	w.Helper()
 	families, err := w.registry.Gather()
 	require.NoError(w.T, err)
 	var out []string
@@ -223,9 +222,9 @@ func TestAnErrorIsOneLineOfBoundedLength(t *testing.T) {
 	require.Contains(t, lines[0], "no answer in time")
 	require.Contains(t, lines[0], "shop/web")
 	require.Contains(t, w.series("flotilla_webhook_requests_total"), "allowed=,code=503,operation=CREATE,path="+validate+"?timeout=250ms 1", "what comes too late is no answer")
-	lines = w.ask(validate, reviewOfSet("CREATE", "1"), admission.Handle(func(context.Context, []byte) ([]byte, int, error) {
+	lines = w.ask(validate, reviewOfSet("CREATE", "1"), func(context.Context, []byte) ([]byte, int, error) {
 		return nil, http.StatusInternalServerError, errors.New(long)
-	}))
+	})
 	require.Len(t, lines, 1)
 	require.Contains(t, lines[0], `"uid":"u1"`)
 }
