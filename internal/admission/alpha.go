@@ -17,6 +17,8 @@ type alphaForm struct {
 	object, old conversion.Tree
 	// text is the object.
 	text []byte
+	// differs: the carrier that came is another. That is for the defaulting hook to mend; behind it nobody may have changed it.
+	differs bool
 }
 
 func (r *Asked) alphaForm(isUpdate bool) (*alphaForm, error) {
@@ -30,8 +32,7 @@ func (r *Asked) alphaForm(isUpdate bool) (*alphaForm, error) {
 			return nil, fmt.Errorf("request.oldObject: %w", err)
 		}
 	}
-	var changed bool
-	if a.object, changed = conversion.KeepCarrier(a.old, came); changed {
+	if a.object, a.differs = conversion.KeepCarrier(a.old, came); a.differs {
 		if a.text, err = conversion.Encode(a.object); err != nil {
 			return nil, fmt.Errorf("encoding: %w", err)
 		}

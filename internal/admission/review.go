@@ -149,12 +149,12 @@ func (k Kind) Mutate() Handle {
 			// It is refused by the validating hook.
 			return Patched()
 		}
-		before, after, err := k.Default(r.was, r.beta)
-		if err != nil {
-			// What the types cannot read the schema refuses, with the name of the field.
-			return Patched() //nolint:nilerr // The error is the schema's to report.
+		var defaults []assignment
+		// What the types cannot read the schema refuses, with the name of the field. The carrier is kept all the same.
+		if before, after, err := k.Default(r.was, r.beta); err == nil {
+			defaults = changes(before, after)
 		}
-		ops, err := r.patch(changes(before, after))
+		ops, err := r.patch(defaults)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func (k Kind) Check() Handle {
 				warnings[i] = k.AlphaField(w[:end], r.Object) + w[end:]
 			}
 		}
-		if problem := r.carrierProblem(); problem != "" {
+		if problem := r.carrierProblem(k.Kind); problem != "" {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), field.OmitValueType{}, problem))
 		}
 		response := &admissionv1.AdmissionResponse{Allowed: len(errs) == 0, Warnings: shorten(warnings)}
@@ -225,11 +225,15 @@ func (k Kind) Check() Handle {
 }
 
 // carrierProblem is what is wrong with the annotation for what v1alpha1 lacks, or with the room for it; "" if nothing is.
-func (r *reviewed) carrierProblem() string {
-	if r.alpha != nil {
-		return conversion.CarrierProblem(r.alpha.old, r.alpha.object)
+func (r *reviewed) carrierProblem(kind string) string {
+	switch {
+	case r.alpha == nil:
+		return conversion.RoomProblem(r.was, r.beta)
+	case r.alpha.differs:
+		return conversion.CarrierKey(kind, conversion.V1beta1) + ": is not what the defaulting webhook makes of it, which keeps what the object had and what it says of the status: " +
+			"is that webhook configured, and does no other change the annotation after it?"
 	}
-	return conversion.RoomProblem(r.was, r.beta)
+	return conversion.CarrierProblem(r.alpha.old, r.alpha.object)
 }
 
 // refusal names every field, up to a limit.

@@ -106,7 +106,7 @@ func TestDefaultsThatTheOlderVersionCannotSay(t *testing.T) {
 
 func TestScenarios59And116ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	carrier := `,"annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{\"spec\":{\"reserveOrdinals\":[1]}}"}`
-	put := strings.Replace(minimal, "v1beta1", "v1alpha1", 1)
+	put := at.Defaulted(t, kind(), "", strings.Replace(minimal, "v1beta1", "v1alpha1", 1))
 	old := strings.Replace(put, `"name":"web"`, `"name":"web"`+carrier, 1)
 	require.Contains(t, at.Defaulted(t, kind(), old, put), `reserveOrdinals`)
 	cleared := strings.Replace(put, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{}"}`, 1)
@@ -117,6 +117,15 @@ func TestScenarios59And116ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	require.NotEqual(t, own, status)
 	require.Contains(t, at.Defaulted(t, kind(), status, own), `Replicas\":1`)
 	require.NotContains(t, at.Defaulted(t, kind(), "", own), `Replicas\":9`)
+	// The validating hook does not take it on trust that the other was asked, or had the last word.
+	for _, c := range [][2]string{{old, put}, {status, own}, {"", own}} {
+		require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(at.Check(t, kind(), c[0], c[1])))
+		good := at.Check(t, kind(), c[0], at.Defaulted(t, kind(), c[0], c[1]))
+		require.True(t, good.Allowed, good.Result)
+	}
+	require.Contains(t, at.Check(t, kind(), old, put).Result.Message, "is not what the defaulting webhook makes of it")
+	illTyped := strings.Replace(put, `"image":"i"`, `"image":5`, 1)
+	require.Contains(t, at.Defaulted(t, kind(), old, illTyped), `reserveOrdinals`, "whatever else is wrong")
 	garbage := strings.Replace(at.Defaulted(t, kind(), "", put), `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"[]"}`, 1)
 	require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(at.Check(t, kind(), "", garbage)))
 }
