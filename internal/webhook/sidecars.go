@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,9 +41,12 @@ type Sidecars struct {
 	sets, revisions, settings cache.SharedIndexInformer
 	namespaces                *Namespaces
 	// indexed tells whether the index holds all that were listed.
-	indexed      cache.InformerSynced
-	mu           sync.RWMutex
-	index        *injection.Index
+	indexed cache.InformerSynced
+	mu      sync.RWMutex
+	index   *injection.Index
+	// known is each set as it was when it could be read last, unreadable why one cannot be read now, by name.
+	known        map[string]*v1beta1.SidecarSet
+	unreadable   map[string]string
 	patchAllowed bool
 	log          logr.Logger
 	starts       []func(context.Context)
@@ -62,6 +67,7 @@ func newSidecars(env *app.Env, o Options, namespaces *Namespaces) (*Sidecars, er
 		sets: ours.Apps().V1beta1().SidecarSets().Informer(), revisions: history.Apps().V1().ControllerRevisions().Informer(),
 		settings: settings.Core().V1().ConfigMaps().Informer(), patchAllowed: o.PatchPodMetadataAllowed,
 		log: env.Log, namespaces: namespaces, index: injection.NewIndex(),
+		known: map[string]*v1beta1.SidecarSet{}, unreadable: map[string]string{},
 		starts: []func(context.Context){ours.StartWithContext, history.StartWithContext, settings.StartWithContext},
 	}
 	registration, err := s.sets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.put, UpdateFunc: func(_, o any) { s.put(o) }, DeleteFunc: s.remove})
@@ -73,6 +79,9 @@ func newSidecars(env *app.Env, o Options, namespaces *Namespaces) (*Sidecars, er
 		return nil, fmt.Errorf("setting up the informers: %w", err)
 	}
 	s.indexed = registration.HasSynced
+	if err := env.Metrics.Register(newUnreadableSets(s)); err != nil {
+		return nil, fmt.Errorf("registering a metric: %w", err)
+	}
 	return s, nil
 }
 
@@ -81,14 +90,24 @@ func (s *Sidecars) put(o any) {
 	if !ok {
 		return
 	}
-	if why := kube.Unreadable(set); why != "" {
-		// What it was when it could be read goes on.
-		s.log.Info("a SidecarSet cannot be read; it selects Pods as before", "sidecarset", set.Name, "reason", why)
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index.Put(set)
+	if known := s.known[set.Name]; known != nil && known.UID != set.UID {
+		s.drop(set.Name)
+	}
+	why := kube.Unreadable(set)
+	if why == "" {
+		delete(s.unreadable, set.Name)
+		s.known[set.Name] = set
+		s.index.Put(set)
+		return
+	}
+	s.unreadable[set.Name] = why
+	what := "a SidecarSet cannot be read; it selects Pods as before"
+	if s.known[set.Name] == nil {
+		what = "a SidecarSet cannot be read, and what it was before is not known: it selects no Pod"
+	}
+	s.log.Info(what, "sidecarset", set.Name, "reason", why)
 }
 
 func (s *Sidecars) remove(o any) {
@@ -98,7 +117,14 @@ func (s *Sidecars) remove(o any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index.Remove(key.Name)
+	s.drop(key.Name)
+}
+
+// drop forgets a set. The lock is held.
+func (s *Sidecars) drop(name string) {
+	delete(s.known, name)
+	delete(s.unreadable, name)
+	s.index.Remove(name)
 }
 
 // Selecting are the sets that select a Pod of those labels, in the order of their names; nobody may change them. An error
@@ -152,15 +178,44 @@ func (s *Sidecars) Ready() error {
 
 // Cluster is what is known now. Nothing in it may be changed.
 func (s *Sidecars) Cluster() *sidecarset.Cluster {
-	c := &sidecarset.Cluster{
-		Sets: all[*v1beta1.SidecarSet](s.sets), Revisions: all[*appsv1.ControllerRevision](s.revisions), PatchAllowed: s.patchAllowed,
+	c := &sidecarset.Cluster{Revisions: all[*appsv1.ControllerRevision](s.revisions), PatchAllowed: s.patchAllowed}
+	s.mu.RLock()
+	c.Sets = slices.Collect(maps.Values(s.known))
+	for _, name := range slices.Sorted(maps.Keys(s.unreadable)) {
+		if s.known[name] == nil {
+			c.Unknown = append(c.Unknown, name)
+		}
 	}
+	s.mu.RUnlock()
 	for _, m := range all[*corev1.ConfigMap](s.settings) {
 		if list, there := m.Data[whiteListKey]; there {
 			c.WhiteList = ptr.To(list)
 		}
 	}
 	return c
+}
+
+// unreadableSets tells of sets that cannot be read.
+type unreadableSets struct {
+	sidecars *Sidecars
+	desc     *prometheus.Desc
+}
+
+func newUnreadableSets(s *Sidecars) *unreadableSets {
+	return &unreadableSets{s, prometheus.NewDesc("flotilla_sidecarset_unreadable",
+		"1 for a SidecarSet that cannot be read: it selects Pods as before, or none if what it was is not known.", []string{"name"}, nil)}
+}
+
+// Describe names the metric.
+func (u *unreadableSets) Describe(out chan<- *prometheus.Desc) { out <- u.desc }
+
+// Collect reads it.
+func (u *unreadableSets) Collect(out chan<- prometheus.Metric) {
+	u.sidecars.mu.RLock()
+	defer u.sidecars.mu.RUnlock()
+	for name := range u.sidecars.unreadable {
+		out <- prometheus.MustNewConstMetric(u.desc, prometheus.GaugeValue, 1, name)
+	}
 }
 
 func all[T any](informer cache.SharedIndexInformer) []T {

@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,12 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	ours "github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned/fake"
 	"github.com/flotilla-k8s/flotilla/internal/app"
+	"github.com/flotilla-k8s/flotilla/internal/kube"
 )
 
 func TestWhatIsKnownOfSidecarSets(t *testing.T) {
@@ -49,4 +54,53 @@ func TestWhatIsKnownOfSidecarSets(t *testing.T) {
 	require.Equal(t, "logger-1", c.Revisions[0].Name)
 	require.Equal(t, "{}", *c.WhiteList)
 	require.True(t, c.PatchAllowed)
+}
+
+// stored is a SidecarSet as the client reads it.
+func stored(t *testing.T, uid, spec string) *v1beta1.SidecarSet {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"name":"logger","uid":%q},"spec":%s}`, uid, spec)
+	}))
+	defer server.Close()
+	client, err := kube.NewFlotilla(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	set, err := client.AppsV1beta1().SidecarSets().Get(t.Context(), "logger", metav1.GetOptions{})
+	require.NoError(t, err)
+	return set
+}
+
+func TestASidecarSetThatCannotBeReadIsTakenForWhatItWas(t *testing.T) {
+	const good, bad = `{"selector":{"matchLabels":{"app":"web"}},"containers":[{"name":"logger"}]}`, `{"selector":"all"}`
+	registry := prometheus.NewRegistry()
+	env := &app.Env{Kube: fake.NewClientset(), Flotilla: ours.NewClientset(), Clock: clock.RealClock{}, Metrics: registry, WatchFailed: cache.DefaultWatchErrorHandler}
+	s, err := newSidecars(env, *DefaultOptions(), &Namespaces{})
+	require.NoError(t, err)
+	see := func(what string, selects, unknown, unreadable int) {
+		t.Helper()
+		selecting, err := s.Selecting(t.Context(), "d", map[string]string{"app": "web"})
+		require.NoError(t, err)
+		require.Len(t, selecting, selects, what)
+		require.Len(t, s.Cluster().Sets, selects, what)
+		require.Len(t, s.Cluster().Unknown, unknown, what)
+		told, err := registry.Gather()
+		require.NoError(t, err)
+		require.Len(t, told, unreadable, what)
+		if unreadable > 0 {
+			require.Equal(t, "flotilla_sidecarset_unreadable", told[0].GetName())
+			require.Equal(t, "logger", told[0].GetMetric()[0].GetLabel()[0].GetValue())
+		}
+	}
+	s.put(stored(t, "1", bad))
+	see("nothing is known of it", 0, 1, 1)
+	s.put(stored(t, "1", good))
+	see("mended", 1, 0, 0)
+	s.put(stored(t, "1", bad))
+	see("as before", 1, 0, 1)
+	s.put(stored(t, "2", bad))
+	see("another of that name", 0, 1, 1)
+	s.put(stored(t, "2", good))
+	s.remove(stored(t, "2", bad))
+	see("gone", 0, 0, 0)
 }

@@ -73,9 +73,9 @@ type Rollout struct {
 
 // progress exports how far every owner is, from the caches: it costs nothing but when it is asked for.
 type progress struct {
-	owners                                      cache.Store
-	of                                          func(any) (Rollout, bool)
-	wanted, unavailable, updated, wantedUpdated *prometheus.Desc
+	owners                                                  cache.Store
+	of                                                      func(any) (Rollout, bool)
+	wanted, unavailable, updated, wantedUpdated, unreadable *prometheus.Desc
 }
 
 // NewProgress exports the progress of the owners in a store; of reads one of them.
@@ -89,12 +89,13 @@ func NewProgress(subsystem string, owners cache.Store, of func(any) (Rollout, bo
 		unavailable:   desc("replicas_unavailable", "How many of them are missing or not available."),
 		updated:       desc("replicas_updated_available", "Available Pods at the update revision."),
 		wantedUpdated: desc("replicas_updated_wanted", "Pods that the set is to have at the update revision: the rollout is done when as many are available."),
+		unreadable:    desc("unreadable", "1 for a set that cannot be read: it is left alone until it is mended."),
 	}
 }
 
 // Describe names the metrics.
 func (p *progress) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{p.wanted, p.unavailable, p.updated, p.wantedUpdated} {
+	for _, d := range []*prometheus.Desc{p.wanted, p.unavailable, p.updated, p.wantedUpdated, p.unreadable} {
 		out <- d
 	}
 }
@@ -102,8 +103,12 @@ func (p *progress) Describe(out chan<- *prometheus.Desc) {
 // Collect reads them.
 func (p *progress) Collect(out chan<- prometheus.Metric) {
 	for _, item := range p.owners.List() {
+		if o, isObject := item.(metav1.Object); isObject && kube.Unreadable(o) != "" {
+			out <- prometheus.MustNewConstMetric(p.unreadable, prometheus.GaugeValue, 1, o.GetNamespace(), o.GetName())
+			continue
+		}
 		r, ok := p.of(item)
-		if o, isObject := item.(metav1.Object); !ok || isObject && kube.Unreadable(o) != "" {
+		if !ok {
 			continue
 		}
 		for d, value := range map[*prometheus.Desc]int32{

@@ -92,4 +92,10 @@ func TestAnOwnerThatCannotBeReadIsLeftAloneAndToldOfOnce(t *testing.T) {
 	require.Equal(t, 1, worked)
 	require.Len(t, events.Events, 2)
 	require.Contains(t, <-events.Events, "Warning InvalidSpec cannot be read, and is left alone until it is mended: ")
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(NewProgress("test", owners, func(any) (Rollout, bool) { panic("nothing is known of its progress") })))
+	told, err := registry.Gather()
+	require.NoError(t, err)
+	require.Len(t, told, 1)
+	require.Equal(t, "flotilla_test_unreadable", told[0].GetName())
 }

@@ -50,6 +50,17 @@ func validateOthers(set *v1beta1.SidecarSet, sets []*v1beta1.SidecarSet) field.E
 	return errs
 }
 
+// adviseOthers is about sets that this one could not be compared with.
+func adviseOthers(set *v1beta1.SidecarSet, c *Cluster) []string {
+	var warnings []string
+	for _, name := range c.Unknown {
+		if name != set.Name {
+			warnings = append(warnings, "spec.containers: not compared with SidecarSet "+name+", which cannot be read")
+		}
+	}
+	return warnings
+}
+
 func conflicts(s *v1beta1.SidecarSetSpec, other *v1beta1.SidecarSet) field.ErrorList {
 	spec := field.NewPath("spec")
 	also := fmt.Sprintf("SidecarSet %s, which may select the same Pods, has it too", other.Name)

@@ -32,7 +32,9 @@ func Kind(source Source, templates *admission.Templates, namespace string) admis
 			u, at := &set.Spec.UpdateStrategy, field.NewPath("spec", "updateStrategy")
 			warnings := admission.WarnOfMoreThanAll(u.Partition, admission.MeansNone, at.Child("partition"))
 			warnings = append(warnings, admission.WarnOfMoreThanAll(u.MaxUnavailable, admission.MeansAll, at.Child("maxUnavailable"))...)
-			if errs := Validate(old, set, source.Cluster()); len(errs) > 0 {
+			cluster := source.Cluster()
+			warnings = append(warnings, adviseOthers(set, cluster)...)
+			if errs := Validate(old, set, cluster); len(errs) > 0 {
 				return errs, warnings
 			}
 			errs, more := judge(ctx, templates, old, set, admission.Request{Namespace: namespace, Name: r.Name, Object: r.Object})

@@ -440,3 +440,10 @@ func TestWhatTheAPIServerIsAskedAboutASidecarSet(t *testing.T) {
 func FuzzAdmission(f *testing.F) {
 	admissiontest.Fuzz(f, nobodyElse, logger, mesh)
 }
+
+func TestSetsThatCannotBeComparedWithAreNamed(t *testing.T) {
+	k := Kind(&Cluster{Unknown: []string{"broken", "logger"}}, nil, "")
+	r := admissiontest.Check(t, k, "", logger)
+	require.True(t, r.Allowed, r.Result)
+	require.Equal(t, []string{"spec.containers: not compared with SidecarSet broken, which cannot be read"}, r.Warnings)
+}

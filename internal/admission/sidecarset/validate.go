@@ -18,8 +18,10 @@ import (
 
 // Cluster is what the rules need to know beside the set.
 type Cluster struct {
-	// Sets are all SidecarSets, Revisions those of them that are kept.
-	Sets      []*v1beta1.SidecarSet
+	// Sets are all SidecarSets, each as it was when it could be read last; Unknown are the names of those that never could.
+	Sets    []*v1beta1.SidecarSet
+	Unknown []string
+	// Revisions are those of them that are kept.
 	Revisions []*appsv1.ControllerRevision
 	// WhiteList says, as JSON, which annotations may be patched; nil: nothing does.
 	WhiteList *string
