@@ -29,6 +29,8 @@ type gate struct {
 	killBefore, killAfter bool
 	rotator               *localcluster.Process
 	closed                bool
+	// collections are the reads of collections: path and query.
+	collections []*url.URL
 }
 
 func newGate(t *testing.T) *gate {
@@ -69,6 +71,10 @@ func (g *gate) asked(r *http.Request) {
 	defer g.mu.Unlock()
 	if g.closed {
 		panic(http.ErrAbortHandler)
+	}
+	// An object that is read by its name has no query.
+	if r.Method == http.MethodGet && r.URL.RawQuery != "" {
+		g.collections = append(g.collections, r.URL)
 	}
 	if isWrite(r) && g.killBefore {
 		g.killBefore = false

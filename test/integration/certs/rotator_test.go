@@ -321,6 +321,27 @@ func TestScenario062_AnIdleRotatorWritesNothing(t *testing.T) {
 	require.Equal(t, before, strings.Join(l.versions(), " "))
 }
 
+// TestScenario063_OnlyWhatIsNamedIsRead: so what else is in the cluster costs nothing. The bench has the memory beside 20,000 Secrets.
+func TestScenario063_OnlyWhatIsNamedIsRead(t *testing.T) {
+	l := newLab(t)
+	l.configure()
+	g := newGate(t)
+	g.start(l)
+	l.trusted(true)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	watches := map[string]bool{}
+	for _, u := range g.collections {
+		query := u.Query()
+		require.Regexp(t, `^metadata\.name=[a-z.-]+$`, query.Get("fieldSelector"), u)
+		if query.Get("watch") == "true" {
+			watches[u.Path+" "+query.Get("fieldSelector")] = true
+		}
+	}
+	require.NotEmpty(t, watches)
+	require.LessOrEqual(t, len(watches), 12)
+}
+
 func TestScenario065_TheRoleAllowsNoMore(t *testing.T) {
 	l := newLab(t)
 	path, err := cluster.KubeconfigFor(t.Context(), "cert-manager", t.TempDir())

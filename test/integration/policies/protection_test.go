@@ -132,7 +132,7 @@ func workloads() []struct {
 	}
 }
 
-func TestScenario77AndCloneSetScenario105AndUnitedDeploymentScenario24WorkloadsAreProtected(t *testing.T) {
+func TestScenario77AndCloneSetScenario105AndStatefulSetScenario124AndUnitedDeploymentScenario24WorkloadsAreProtected(t *testing.T) {
 	p := protect(t)
 	for _, w := range workloads() {
 		t.Run(w.resource+"."+w.group, func(t *testing.T) {

@@ -70,6 +70,29 @@ func (l *lab) storeIn(ctx context.Context, resource, version string) error {
 	}
 }
 
+// fill stores n CloneSets.
+func (l *lab) fill(n int) {
+	l.Helper()
+	numbers := make(chan int)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for i := range numbers {
+				o := cloneSet("v1beta1", nil)
+				o.SetName(fmt.Sprintf("old-%03d", i))
+				if _, err := l.of("clonesets", "v1beta1").Create(l.Context(), o, metav1.CreateOptions{}); err != nil {
+					l.Errorf("creating: %v", err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		numbers <- i
+	}
+	close(numbers)
+	group.Wait()
+}
+
 // storeAsBefore stores n CloneSets in v1alpha1, as a release did that stored that version, and has the test end with all
 // stored in v1beta1.
 func (l *lab) storeAsBefore(n int) {
@@ -93,24 +116,7 @@ func (l *lab) storeAsBefore(n int) {
 		}
 	})
 	l.isReady()
-	numbers := make(chan int)
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for i := range numbers {
-				o := cloneSet("v1beta1", nil)
-				o.SetName(fmt.Sprintf("old-%03d", i))
-				if _, err := l.of("clonesets", "v1beta1").Create(l.Context(), o, metav1.CreateOptions{}); err != nil {
-					l.Errorf("creating: %v", err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		numbers <- i
-	}
-	close(numbers)
-	group.Wait()
+	l.fill(n)
 	require.NoError(l, l.storeIn(l.Context(), "clonesets", "v1beta1"))
 	require.ElementsMatch(l, []string{"v1alpha1", "v1beta1"}, l.storedVersions("clonesets"))
 }
