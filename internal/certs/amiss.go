@@ -14,7 +14,7 @@ import (
 // overdueAfter is how long what is due may take: there is a pass every minute, and another leader takes over in less.
 const overdueAfter = 5 * time.Minute
 
-// amiss says what is wrong: what cannot be used, every target that is not published, and what has been due for
+// amiss says what is wrong: what cannot be used, every target that is not published although it calls us or should, and what has been due for
 // so long that nobody seems to do it.
 func (r *Rotator) amiss(p pass) error {
 	errs := r.unusable(p)
@@ -40,6 +40,9 @@ func (r *Rotator) amiss(p pass) error {
 func (r *Rotator) problemOf(t *observedTarget, bundle []Certificate, served TheirState) string {
 	const leaveOut = ", or name only the others by the flags for the objects"
 	distrusts := func(b []Certificate) bool { return !slices.ContainsFunc(b, served.vouches) }
+	if t.reading.needsNone {
+		return ""
+	}
 	switch t.stateOf(bundle) {
 	case Published:
 		return ""
@@ -67,19 +70,25 @@ func (r *Rotator) unusable(p pass) (errs []error) {
 		if len(p.Bundle) == 0 {
 			errs = append(errs, fmt.Errorf("Secret %s holds no bundle that can be published", r.options.CASecret)) //nolint:staticcheck // It begins with a kind.
 		}
-		return errs
+		return append(errs, p.servingProblem())
 	}
-	a, s := p.Observed.Authorities, p.Observed.Serving
+	a := p.Observed.Authorities
 	if !a.Current.isUsable(p.judged()) {
 		errs = append(errs, errors.New("the authority that signs cannot be used"))
 	}
 	if !a.Next.isUsable(p.judged()) {
 		errs = append(errs, errors.New("the next authority cannot be used"))
 	}
-	if s.Pair == nil || !s.Pair.NotAfter.After(p.judged()) {
-		errs = append(errs, errors.New("the serving certificate cannot be used"))
+	return append(errs, p.servingProblem())
+}
+
+// servingProblem is why the serving certificate cannot be used.
+func (p *pass) servingProblem() error {
+	s := p.Observed.Serving
+	if s == nil || s.Pair == nil || !s.Pair.NotAfter.After(p.judged()) {
+		return errors.New("the serving certificate cannot be used")
 	}
-	return errs
+	return nil
 }
 
 // isDue says whether a Secret is to be written now.

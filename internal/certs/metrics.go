@@ -125,7 +125,7 @@ func (r *Rotator) exportTarget(t *observedTarget, state TargetState, now time.Ti
 	switch {
 	case state != told && state == External:
 		r.warn(EventExternallyManaged, t.Kind+" "+t.Name, "%s %s: its annotations say that somebody else fills in its caBundle", t.Kind, t.Name)
-	case state != told && (state == Foreign || state == Unmanaged):
+	case state != told && (state == Foreign || state == Unmanaged && !t.reading.needsNone):
 		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls no webhook of ours; its caBundle is left alone", t.Kind, t.Name)
 	case t.Managed && changed && strangers != "":
 		r.warn(EventTargetForeign, t.Kind+" "+t.Name, "%s %s calls others, too, whose caBundles are left alone: %s", t.Kind, t.Name, strangers)

@@ -10,6 +10,8 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 )
 
 // Kinds of targets.
@@ -48,6 +50,8 @@ type reading struct {
 	entries []entry
 	// calls are what it has the API server call, each once, as people write it.
 	calls []string
+	// needsNone: no webhook is called, and none is needed.
+	needsNone bool
 	// strangers are those of its hooks that call somebody else, and whom: they are none of our business, but may be a mistake.
 	strangers []string
 }
@@ -124,7 +128,7 @@ func (o Ours) readCRD(crd *apiextensionsv1.CustomResourceDefinition) reading {
 	}
 	c := crd.Spec.Conversion
 	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
-		return reading{state: Unmanaged}
+		return reading{state: Unmanaged, needsNone: conversion.IsSame(crd.Spec.Names.Kind)}
 	}
 	service := (*serviceReference)(nil)
 	if s := c.Webhook.ClientConfig.Service; s != nil {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,16 +25,36 @@ func (o *Options) Bundle(ctx context.Context, env *app.Env, out io.Writer) error
 		return err
 	}
 	ca, err := r.api.secret(ctx, o.CASecret)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case ca == nil || len(ca.Data[KeyBundle]) == 0:
-		return fmt.Errorf("Secret %s/%s holds no bundle yet", o.Namespace, o.CASecret) //nolint:staticcheck // It begins with a kind.
 	}
-	if _, err := out.Write(ca.Data[KeyBundle]); err != nil {
+	bundle, err := o.bundleIn(ca, r.clocks().judged())
+	if err != nil {
+		return fmt.Errorf("Secret %s/%s holds no bundle: %w", o.Namespace, o.CASecret, err) //nolint:staticcheck // It begins with a kind.
+	}
+	if _, err := out.Write(bundle); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	return nil
+}
+
+func (o *Options) bundleIn(ca *corev1.Secret, now time.Time) ([]byte, error) {
+	key := KeyBundle
+	if o.Mode == ModePublishOnly {
+		key = o.CAKey
+	}
+	if ca == nil || len(ca.Data[key]) == 0 {
+		return nil, fmt.Errorf("it has no %s yet", key)
+	}
+	if o.Mode != ModePublishOnly {
+		return ca.Data[key], nil
+	}
+	list, err := externalBundle(ca.Data[key], now)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	// What has expired is left out, as it is where the bundle is published.
+	return EncodeBundle(list), nil
 }
 
 // Status prints how everything stands. The error says what is amiss; a rotation that is under way is not.
@@ -129,14 +150,23 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 		}
 		line("%s\t%s\t%s\t%s", what, c.Subject.CommonName, at(c.NotAfter), note)
 	}
-	authority("current", a.Current, "signing since "+at(a.SigningSince))
-	authority("next", a.Next, "signs from "+at(a.SigningSince.Add(r.settings.SigningPeriod)))
+	if r.options.Mode == ModePublishOnly {
+		for _, c := range p.Bundle {
+			line("published\t%s\t%s\tissued by others", c.Subject, at(c.NotAfter))
+		}
+	} else {
+		authority("current", a.Current, "signing since "+at(a.SigningSince))
+		authority("next", a.Next, "signs from "+at(a.SigningSince.Add(r.settings.SigningPeriod)))
+	}
 	for _, c := range a.Previous {
 		line("previous\t%s\t%s\tsigned until %s", c.Subject.CommonName, at(c.NotAfter), at(c.SignedUntil))
 	}
-	if s := p.Observed.Serving.Pair; s == nil {
+	switch s := p.Observed.Serving.Pair; {
+	case s == nil:
 		line("serving\t-\t-\tcannot be used")
-	} else {
+	case r.options.Mode == ModePublishOnly:
+		line("serving\t%s\t%s\tby %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer)
+	default:
 		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
 	}
 	line("\nTARGET\tNAME\tSTATE\tCALLS")

@@ -3,12 +3,14 @@ package certs
 import (
 	"bytes"
 	"crypto/rand"
-	"slices"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-k8s/flotilla/internal/app"
 )
@@ -28,17 +31,50 @@ func (s *scene) query(run func(*Options, *app.Env, *bytes.Buffer) error) (string
 		require.NoError(s, kube.Tracker().Add(secret))
 	}
 	o := DefaultOptions()
-	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, slices.Concat([]string{"clonesets"}, s.alsoAsked)
+	o.Mutating, o.Validating, o.CRDs = []string{"mutating"}, []string{"validating"}, append([]string{"clonesets", "broadcastjobs"}, s.alsoAsked...)
 	env := &app.Env{
-		Kube: kube, Extensions: apiextensionsfake.NewClientset(s.crd.last().object.(runtime.Object)), Metrics: prometheus.NewRegistry(),
+		Kube: kube, Extensions: apiextensionsfake.NewClientset(s.crd.last().object.(runtime.Object), newSame()), Metrics: prometheus.NewRegistry(),
 		Clock: clocktesting.NewFakeClock(s.now), ServerTime: &app.ServerTime{},
 	}
+	o.Mode, o.CAKey = s.rotators[0].options.Mode, s.rotators[0].options.CAKey
 	var out bytes.Buffer
 	err := run(o, env, &out)
 	for _, action := range kube.Actions() {
 		require.Equal(s, "get", action.GetVerb())
 	}
 	return out.String(), err
+}
+
+// newSame is the CRD of a kind whose versions are the same.
+func newSame() *apiextensionsv1.CustomResourceDefinition {
+	crd := newCRD("broadcastjobs")
+	crd.Spec.Names.Kind = "BroadcastJob"
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	return crd
+}
+
+// TestScenario067_WhatIsShippedCanBePublished: else status would never be content.
+func TestScenario067_WhatIsShippedCanBePublished(t *testing.T) {
+	o := DefaultOptions()
+	ours := Ours{Namespace: o.Namespace, Service: o.Service}
+	names := map[string]bool{}
+	files, err := filepath.Glob("../../deploy/crds/apps.kruise.io_*.yaml")
+	require.NoError(t, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.Unmarshal(data, crd))
+		trimmed, err := trim(crd)
+		require.NoError(t, err)
+		r := ours.readCRD(trimmed.(*apiextensionsv1.CustomResourceDefinition))
+		require.True(t, r.needsNone || len(r.entries) == 1, file)
+		names[crd.Name] = true
+	}
+	require.Len(t, names, len(o.CRDs))
+	for _, name := range o.CRDs {
+		require.True(t, names[name], name)
+	}
 }
 
 func TestScenario067_StatusSaysWhetherSomethingIsAmiss(t *testing.T) {
@@ -161,4 +197,26 @@ func TestBundlePrintsTheBundle(t *testing.T) {
 	delete(s.secrets, simCA)
 	_, err = s.query(bundle)
 	require.ErrorContains(t, err, simCA)
+}
+
+func TestScenario067And069_QueriesWhereOthersIssue(t *testing.T) {
+	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
+	bundle := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Bundle(t.Context(), env, out) }
+	s, authority := externalScene(t)
+	text, err := s.query(status)
+	require.NoError(t, err)
+	require.NotContains(t, text, "cannot be used")
+	require.Regexp(t, `published +`+authority.Subject.String()+` .* issued by others`, text)
+	text, err = s.query(bundle)
+	require.NoError(t, err)
+	require.Equal(t, string(authority.PEM()), text)
+	s.put(simTLS, func(c *corev1.Secret) { c.Data[KeyServingCert] = []byte("garbage") })
+	_, err = s.query(status)
+	require.ErrorContains(t, err, "the serving certificate cannot be used")
+	s.theyPublish([]byte("garbage"))
+	_, err = s.query(bundle)
+	require.ErrorContains(t, err, "bundle.pem")
+	delete(s.secrets, simCA)
+	_, err = s.query(bundle)
+	require.ErrorContains(t, err, "it has no bundle.pem yet")
 }

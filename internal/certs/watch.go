@@ -88,7 +88,9 @@ func trim(o any) (any, error) {
 			Name: crd.Name, UID: crd.UID, ResourceVersion: crd.ResourceVersion, Generation: crd.Generation, Annotations: crd.Annotations,
 			ManagedFields: managers(crd.ManagedFields),
 		},
-		Spec:   apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: crd.Spec.Names.Kind}, Conversion: crd.Spec.Conversion,
+		},
 		Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: crd.Status.Conditions, StoredVersions: crd.Status.StoredVersions},
 	}, nil
 }

@@ -92,6 +92,12 @@ type mapping struct {
 	carries reach
 }
 
+// IsSame tells whether objects of the kind are the same in both versions: the API server converts such by itself.
+func IsSame(kind string) bool {
+	m, known := mappingOf(kind)
+	return known && m.up == nil
+}
+
 func mappingOf(kind string) (mapping, bool) {
 	switch kind {
 	case "AdvancedCronJob":
