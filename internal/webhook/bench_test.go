@@ -89,7 +89,7 @@ func BenchmarkAdmissionReview(b *testing.B) {
 // serveAgain answers the same request again and again.
 func serveAgain(b *testing.B, limit int64, body []byte, handle Handle) {
 	b.Helper()
-	g := &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: 1 << 30}
+	g := &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: 1 << 30, bodyWithin: bodyWithin}
 	serve := g.guard("/", limit, handle)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

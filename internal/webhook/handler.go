@@ -1,13 +1,15 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
+	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,7 +43,9 @@ type gatekeeper struct {
 	metrics  *metrics
 	budget   int64
 	inFlight atomic.Int64
-	draining atomic.Bool
+	// bodyWithin is how long a body may take that is small.
+	bodyWithin time.Duration
+	draining   atomic.Bool
 }
 
 // visit is a request, and what became of it.
@@ -134,36 +138,106 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, 
 	}
 }
 
-// read takes a body within the limit and the budget. The budget is taken before the body is, by what it says to be its size.
+// A body is given room as it arrives, so that the budget is charged with what was sent and not with what was announced: who
+// announces much and sends nothing takes nothing from others.
+const (
+	firstRoom = 16 << 10
+	moreRoom  = 4
+	// bodyWithin is how long a body may take, beside a second for every so many bytes.
+	bodyWithin     = 5 * time.Second
+	bytesPerSecond = 4 << 20
+)
+
+var errBusy = errors.New("too much is being worked on; repeat the request")
+
+// read takes a body within the limit, the budget and the time.
 func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), code int, reason string, err error) {
-	size := r.ContentLength
-	if size > limit {
-		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", fmt.Errorf("the body is larger than %d bytes", limit)
+	announced := r.ContentLength
+	if announced < 0 {
+		announced = limit
 	}
-	if size < 0 {
-		size = limit
+	tooLarge := fmt.Errorf("the body is larger than %d bytes", limit)
+	if announced > limit {
+		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", tooLarge
 	}
-	if g.inFlight.Add(size) > g.budget {
-		g.inFlight.Add(-size)
-		w.Header().Set("Retry-After", "1")
-		return nil, nil, http.StatusTooManyRequests, "busy", errors.New("too much is being worked on; repeat the request")
+	held := &share{of: g}
+	conn, now := http.NewResponseController(w), g.clock.Now()
+	err = setReadDeadline(conn, now.Add(g.bodyWithin+time.Duration(announced/bytesPerSecond)*time.Second))
+	if err == nil {
+		body, err = held.read(http.MaxBytesReader(w, r.Body, limit), announced)
 	}
-	g.metrics.inFlight.Set(float64(g.inFlight.Load()))
-	release = func() { g.metrics.inFlight.Set(float64(g.inFlight.Add(-size))) }
-	var b bytes.Buffer
-	// What the budget has been charged with may be set aside at once; one read more is needed to see the end.
-	b.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	_, err = b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
+	if err == nil {
+		// The connection is listened to while the request is worked on: its end would be that of the request.
+		err = setReadDeadline(conn, now.Add(readTimeout))
+	}
+	var tooMany *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		release()
-		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", fmt.Errorf("the body is larger than %d bytes", limit)
-	case err != nil:
-		release()
-		return nil, nil, http.StatusBadRequest, "malformed", fmt.Errorf("reading the body: %w", err)
+	case err == nil:
+		return body, held.release, 0, "", nil
+	case errors.As(err, &tooMany):
+		code, reason, err = http.StatusRequestEntityTooLarge, "body_too_large", tooLarge
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "1")
+		code, reason = http.StatusTooManyRequests, "busy"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		code, reason, err = http.StatusRequestTimeout, "deadline", errors.New("the body did not arrive in time")
+	default:
+		code, reason, err = http.StatusBadRequest, "malformed", fmt.Errorf("reading the body: %w", err)
 	}
-	return b.Bytes(), release, 0, "", nil
+	held.release()
+	return nil, nil, code, reason, err
+}
+
+// setReadDeadline does without where there is no connection, as in tests.
+func setReadDeadline(conn *http.ResponseController, at time.Time) error {
+	if err := conn.SetReadDeadline(at); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("bounding the time: %w", err)
+	}
+	return nil
+}
+
+// share is what one request holds of the budget.
+type share struct {
+	of   *gatekeeper
+	held int64
+}
+
+// grow fails, and holds no more, where the budget does not allow it.
+func (s *share) grow(to int64) error {
+	more := to - s.held
+	if s.of.inFlight.Add(more) > s.of.budget {
+		s.of.inFlight.Add(-more)
+		return errBusy
+	}
+	s.held = to
+	s.of.metrics.inFlight.Set(float64(s.of.inFlight.Load()))
+	return nil
+}
+
+func (s *share) release() {
+	s.of.metrics.inFlight.Set(float64(s.of.inFlight.Add(-s.held)))
+	s.held = 0
+}
+
+// read reads all. It takes one byte more than was announced to see the end.
+func (s *share) read(from io.Reader, announced int64) ([]byte, error) {
+	var body []byte
+	for room := min(announced+1, firstRoom); ; room = min(announced+1, room*moreRoom) {
+		if err := s.grow(room); err != nil {
+			return nil, err
+		}
+		body = slices.Grow(body, int(room)-len(body))
+		for len(body) < int(room) {
+			n, err := from.Read(body[len(body):room])
+			body = body[:len(body)+n]
+			switch {
+			case errors.Is(err, io.EOF):
+				return body, nil
+			case err != nil:
+				return nil, err //nolint:wrapcheck // The caller says what is being read.
+			}
+		}
+	}
 }
 
 // patience is the smaller of our own and the caller's, less the time that the answer takes.

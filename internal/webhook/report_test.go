@@ -79,7 +79,7 @@ func newWitness(t *testing.T, verbosity int) *witness {
 	w := &witness{T: t, registry: prometheus.NewRegistry()}
 	log := funcr.NewJSON(func(line string) { w.lines = append(w.lines, line) }, funcr.Options{Verbosity: verbosity})
 	m := newMetrics(w.registry)
-	w.Server = &Server{env: &app.Env{Log: log, Clock: clock.RealClock{}}, metrics: m, gate: &gatekeeper{log: log, clock: clock.RealClock{}, metrics: m, budget: 1 << 30}}
+	w.Server = &Server{env: &app.Env{Log: log, Clock: clock.RealClock{}}, metrics: m, gate: &gatekeeper{log: log, clock: clock.RealClock{}, metrics: m, budget: 1 << 30, bodyWithin: bodyWithin}}
 	w.Admit(cloneset.Kind(nil))
 	w.Handle("/convert", 32<<20, func(_ context.Context, body []byte) ([]byte, int, error) {
 		return conversion.Handle(body, w.Observe)

@@ -52,7 +52,7 @@ type Server struct {
 // New builds a server without any path.
 func New(env *app.Env, o Options) (*Server, error) {
 	s := &Server{env: env, options: o, metrics: newMetrics(env.Metrics)}
-	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight()}
+	s.gate = &gatekeeper{log: env.Log, clock: env.Clock, metrics: s.metrics, budget: o.inFlight(), bodyWithin: bodyWithin}
 	s.keeper = NewKeeper(o.host(), env.Clock.Now, func(result string) { s.metrics.reloads.WithLabelValues(result).Inc() })
 	var err error
 	if s.classes, err = newStorageClasses(env); err != nil {

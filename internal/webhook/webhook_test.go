@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,7 +27,7 @@ import (
 )
 
 func newGate(budget int64) *gatekeeper {
-	return &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: budget}
+	return &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: budget, bodyWithin: time.Minute}
 }
 
 func echo(_ context.Context, body []byte) ([]byte, int, error) { return body, http.StatusOK, nil }
@@ -91,6 +93,43 @@ func TestScenario15BodiesAreBounded(t *testing.T) {
 	close(leave)
 	require.Equal(t, http.StatusOK, <-first)
 	require.Equal(t, http.StatusOK, send(t, busy, 100, echo, nil, `{"a":123}`).Code, "the budget is given back")
+}
+
+// TestAnnouncingMuchTakesNothingFromOthers: only what has arrived is charged, and it has to arrive in time.
+func TestAnnouncingMuchTakesNothingFromOthers(t *testing.T) {
+	serve := func(g *gatekeeper) *httptest.Server {
+		server := httptest.NewServer(g.guard("/convert", 32<<20, echo))
+		t.Cleanup(server.Close)
+		return server
+	}
+	g := newGate(1 << 20)
+	server := serve(g)
+	begin := func(server *httptest.Server, announced int) net.Conn {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST /convert HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", announced)
+		require.NoError(t, err)
+		return conn
+	}
+	for n := range 20 {
+		begin(server, 32<<20)
+		require.Eventually(t, func() bool { return g.inFlight.Load() == int64(n+1)*firstRoom }, 10*time.Second, time.Millisecond)
+	}
+	body := `{"a":"` + strings.Repeat("x", 256<<10) + `"}`
+	answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, body, string(got))
+
+	g = newGate(1 << 20)
+	g.bodyWithin = 50 * time.Millisecond
+	text, err := bufio.NewReader(begin(serve(g), 10)).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, text, "408 Request Timeout")
+	require.Eventually(t, func() bool { return g.inFlight.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
 
 func TestScenario16HostileJSON(t *testing.T) {
