@@ -246,3 +246,51 @@ func TestRulesOfCRDsAreReportedInWordsAndAtTheirFields(t *testing.T) {
 		}
 	}
 }
+
+// formOf is the regular expression that the text of a number or text has to match.
+func formOf(t *testing.T, s *apiextensionsv1.JSONSchemaProps) string {
+	t.Helper()
+	if s.Pattern != "" {
+		return s.Pattern
+	}
+	require.Len(t, s.XValidations, 1)
+	_, rest, found := strings.Cut(s.XValidations[0].Rule, "matches(r'")
+	form, _, ends := strings.Cut(rest, "')")
+	require.True(t, found && ends, s.XValidations[0].Rule)
+	return form
+}
+
+// formsOf are those of all numbers below a path that may be texts.
+func formsOf(t *testing.T, root *apiextensionsv1.JSONSchemaProps, below string) map[string]string {
+	t.Helper()
+	forms := map[string]string{}
+	visit(root, "", func(path string, s *apiextensionsv1.JSONSchemaProps) {
+		rest, isBelow := strings.CutPrefix(path, below)
+		// What Pods and claims are made of has the forms of Kubernetes.
+		if isBelow && s.XIntOrString && !strings.HasPrefix(rest, "template.") && !strings.HasPrefix(rest, "volumeClaimTemplates") {
+			forms[rest] = formOf(t, s)
+		}
+	})
+	return forms
+}
+
+func beta(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	for _, v := range crd.Spec.Versions {
+		if v.Name == "v1beta1" {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	t.Fatalf("%s has no v1beta1", crd.Name)
+	return nil
+}
+
+// TestTemplatesOfWorkloadsTakeTheNumbersThatTheWorkloadsTake: what a CloneSet may say, the template of one may say too.
+func TestTemplatesOfWorkloadsTakeTheNumbersThatTheWorkloadsTake(t *testing.T) {
+	_, crds := load(t)
+	for plural, template := range map[string]string{"clonesets": "cloneSetTemplate", "statefulsets": "advancedStatefulSetTemplate"} {
+		want := formsOf(t, beta(t, crds[plural]), "spec.")
+		require.NotEmpty(t, want)
+		require.Equal(t, want, formsOf(t, beta(t, crds["uniteddeployments"]), "spec.template."+template+".spec."), plural)
+	}
+}

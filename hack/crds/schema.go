@@ -18,43 +18,69 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 	delete(crd.Annotations, "controller-gen.kubebuilder.io/version")
 	crd.Labels = map[string]string{"app.kubernetes.io/part-of": "flotilla"}
 	crd.Spec.Conversion = conversion(crd.Spec.Names.Kind)
-	share := percentage(`^[0-9]+%$`)
+	share := percentage(wholePercentage)
 	switch crd.Spec.Names.Kind {
 	case "CloneSet":
-		share = percentage(`^[0-9]+(\.[0-9]+)?%$`)
+		share = percentage(anyPercentage)
 	case "UnitedDeployment":
 		// Subsets are a list without end, in which the API server estimates such a rule as too expensive.
-		share = func(s *apiextensionsv1.JSONSchemaProps) { s.Pattern = `^[0-9]+%$` }
+		share = pattern(wholePercentage)
 	}
 	for i := range crd.Spec.Versions {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		if crd.Spec.Names.Kind == "UnitedDeployment" {
 			dropChildRules(root)
+			finishCloneSetTemplate(root)
 		}
 		nameField(root)
-		walk(root, false, func(s *apiextensionsv1.JSONSchemaProps, inTemplate bool) {
-			if inTemplate {
-				openTemplate(s)
-				return
-			}
-			if ordinals, ok := s.Properties["reserveOrdinals"]; ok {
-				ordinals.Items.Schema.Pattern = ordinalRange
-			}
-			if parallelism, ok := s.Properties["imagePreDownloadParallelism"]; ok {
-				parallelism.Pattern, parallelism.Minimum = plainNumber, ptr.To(0.0)
-				s.Properties["imagePreDownloadParallelism"] = parallelism
-			}
-			if s.XIntOrString && s.Pattern == "" {
-				share(s)
-				// What is larger could be stored, and then not be read.
-				s.Minimum, s.Maximum = ptr.To(0.0), ptr.To(float64(math.MaxInt32))
-			}
-			boundSelector(s)
-			if s.Format == "date-time" {
-				s.Nullable = true
-			}
-		})
+		walk(root, false, finishNode(share))
 	}
+}
+
+// finishNode makes the changes of one node and of the members whose names say what they are. share gives a number that may be
+// a percentage its form, unless it has one.
+func finishNode(share func(*apiextensionsv1.JSONSchemaProps)) func(*apiextensionsv1.JSONSchemaProps, bool) {
+	return func(s *apiextensionsv1.JSONSchemaProps, inTemplate bool) {
+		if inTemplate {
+			openTemplate(s)
+			return
+		}
+		if ordinals, ok := s.Properties["reserveOrdinals"]; ok {
+			ordinals.Items.Schema.Pattern = ordinalRange
+		}
+		if parallelism, ok := s.Properties["imagePreDownloadParallelism"]; ok {
+			parallelism.Pattern, parallelism.Minimum = plainNumber, ptr.To(0.0)
+			s.Properties["imagePreDownloadParallelism"] = parallelism
+		}
+		if s.XIntOrString && s.Pattern == "" {
+			share(s)
+			// What is larger could be stored, and then not be read.
+			s.Minimum, s.Maximum = ptr.To(0.0), ptr.To(float64(math.MaxInt32))
+		}
+		boundSelector(s)
+		if s.Format == "date-time" {
+			s.Nullable = true
+		}
+	}
+}
+
+// finishCloneSetTemplate gives the template of CloneSets the numbers that CloneSets have, before all others get theirs.
+func finishCloneSetTemplate(root *apiextensionsv1.JSONSchemaProps) {
+	template := root.Properties["spec"].Properties["template"]
+	child := template.Properties["cloneSetTemplate"]
+	walk(&child, false, finishNode(pattern(anyPercentage)))
+	template.Properties["cloneSetTemplate"] = child
+}
+
+// Percentages of CloneSets may have a fraction.
+const (
+	wholePercentage = `^[0-9]+%$`
+	anyPercentage   = `^[0-9]+(\.[0-9]+)?%$`
+)
+
+// pattern gives a number that may be a percentage its form where a rule would cost too much.
+func pattern(form string) func(*apiextensionsv1.JSONSchemaProps) {
+	return func(s *apiextensionsv1.JSONSchemaProps) { s.Pattern = form }
 }
 
 // percentage gives a number that may be a percentage its rule. As a pattern the user would be shown that, without a word of
