@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -293,4 +294,27 @@ func TestTemplatesOfWorkloadsTakeTheNumbersThatTheWorkloadsTake(t *testing.T) {
 		require.NotEmpty(t, want)
 		require.Equal(t, want, formsOf(t, beta(t, crds["uniteddeployments"]), "spec.template."+template+".spec."), plural)
 	}
+}
+
+// TestReservedOrdinalsAsTextAreRanges: a single ordinal is a number, in every schema that has the list.
+func TestReservedOrdinalsAsTextAreRanges(t *testing.T) {
+	_, crds := load(t)
+	seen := 0
+	for plural, crd := range crds {
+		for _, v := range crd.Spec.Versions {
+			visit(v.Schema.OpenAPIV3Schema, "", func(path string, s *apiextensionsv1.JSONSchemaProps) {
+				if !strings.HasSuffix(path, "reserveOrdinals[]") {
+					return
+				}
+				seen++
+				form := regexp.MustCompile(formOf(t, s))
+				for text, isRange := range map[string]bool{
+					"0-3": true, "3-3": true, "0003-005": true, "1": false, "12": false, "1-2-3": false, "1 - 3": false, "a-b": false, "1-%": false, "": false, "-1": false,
+				} {
+					require.Equal(t, isRange, form.MatchString(text), "%s %s: %s: %q", plural, v.Name, path, text)
+				}
+			})
+		}
+	}
+	require.Equal(t, 2, seen)
 }

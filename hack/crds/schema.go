@@ -127,8 +127,8 @@ func dropChildRules(root *apiextensionsv1.JSONSchemaProps) {
 // plainNumber is a number as text: there is nothing that a percentage could be of.
 const plainNumber = `^[0-9]+$`
 
-// ordinalRange is an ordinal or a range of ordinals, as text.
-const ordinalRange = `^[0-9]+(-[0-9]+)?$`
+// ordinalRange is a range of ordinals. A single one is a number: as text no controller reads it.
+const ordinalRange = `^[0-9]+-[0-9]+$`
 
 // Bounds that let the API server estimate the cost of rules about labels. Values have 63 characters at most anyway.
 const (
