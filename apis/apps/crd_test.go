@@ -187,6 +187,27 @@ func TestCRDsDemandNothingThatClientsDoNotSend(t *testing.T) {
 	}
 }
 
+// TestCRDsDemandWhatClientsKnowToBeDemanded: what one version lets through, the other may refuse at the next change.
+func TestCRDsDemandWhatClientsKnowToBeDemanded(t *testing.T) {
+	want, crds := load(t)
+	for plural, w := range want {
+		for _, v := range crds[plural].Spec.Versions {
+			nodes := map[string]*apiextensionsv1.JSONSchemaProps{}
+			visit(v.Schema.OpenAPIV3Schema, "", func(path string, s *apiextensionsv1.JSONSchemaProps) { nodes[path] = s })
+			for _, full := range w.Versions[v.Name].Required {
+				parent, name := "", full
+				if dot := strings.LastIndexByte(full, '.'); dot >= 0 {
+					parent, name = full[:dot], full[dot+1:]
+				}
+				// A status may lack anything. What has no node is below something that is opaque here.
+				if s := nodes[parent]; s != nil && !strings.HasPrefix(full, "status.") {
+					require.Contains(t, s.Required, name, "%s %s: %s", plural, v.Name, full)
+				}
+			}
+		}
+	}
+}
+
 func visit(s *apiextensionsv1.JSONSchemaProps, path string, see func(string, *apiextensionsv1.JSONSchemaProps)) {
 	see(path, s)
 	for name, p := range s.Properties {

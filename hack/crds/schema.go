@@ -30,6 +30,7 @@ func finish(crd *apiextensionsv1.CustomResourceDefinition) {
 		root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		if crd.Spec.Names.Kind == "UnitedDeployment" {
 			dropChildRules(root)
+			demandChildMembers(root)
 			finishCloneSetTemplate(root)
 		}
 		nameField(root)
@@ -121,6 +122,23 @@ func dropChildRules(root *apiextensionsv1.JSONSchemaProps) {
 			child.Properties["spec"] = workload
 		}
 		template.Properties[name] = child
+	}
+}
+
+// demandChildMembers has workloads of ours that the older version does not spell out demand what they do in the newer one: what
+// is let through here could not be changed there.
+func demandChildMembers(root *apiextensionsv1.JSONSchemaProps) {
+	template := root.Properties["spec"].Properties["template"]
+	for name, child := range template.Properties {
+		spec := child.Properties["spec"]
+		if isBuiltIn(name) || len(spec.Properties) > 0 {
+			continue
+		}
+		spec.Type, spec.Required, spec.Properties = "object", []string{"selector", "template"}, map[string]apiextensionsv1.JSONSchemaProps{}
+		for _, member := range spec.Required {
+			spec.Properties[member] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+		}
+		child.Properties["spec"] = spec
 	}
 }
 

@@ -317,6 +317,10 @@ func TestUnitedDeploymentScenario18WhatAStatefulSetCannotChange(t *testing.T) {
 	refuses(t, advanced, of("advancedStatefulSet", `"podManagementPolicy":"Parallel",`), "Forbidden", "spec.template.advancedStatefulSetTemplate.spec")
 	accepts(t, advanced, of("advancedStatefulSet", `"podManagementPolicy":"OrderedReady","reserveOrdinals":[1],`))
 	accepts(t, native, advanced)
+	const selector = `"selector":{"matchLabels":{"app":"x"}},"template":{"metadata"`
+	refuses(t, advanced, admissiontest.With(t, advanced, selector, strings.Replace(selector, `"x"`, `"x","b":"c"`, 1)), "Forbidden", "spec.template.advancedStatefulSetTemplate.spec")
+	// The schema demands it, so that nothing else of such a template could be changed without.
+	accepts(t, admissiontest.With(t, advanced, selector, `"template":{"metadata"`), advanced)
 }
 
 func TestUnitedDeploymentScenario21TheSelectorStays(t *testing.T) {

@@ -159,7 +159,7 @@ func isRebuilt(a, b *appsv1.StatefulSetSpec) bool {
 func isRebuiltAdvanced(a, b *v1beta1.StatefulSetSpec) bool {
 	const policy = v1beta1.OrderedReadyPodManagement
 	return a.ServiceName != b.ServiceName || cmp.Or(a.PodManagementPolicy, policy) != cmp.Or(b.PodManagementPolicy, policy) ||
-		!equality.Semantic.DeepEqual(a.Selector, b.Selector)
+		a.Selector != nil && !equality.Semantic.DeepEqual(a.Selector, b.Selector)
 }
 
 // validatePatches tries the patches that are new, or new for this template: a workload that they spoil would never come.

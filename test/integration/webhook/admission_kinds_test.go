@@ -146,7 +146,7 @@ func statefulSets(t *testing.T, l *lab) {
 		}
 	}
 	_, err := l.create(t, "statefulsets", "v1beta1", statefulSet("v1beta1", "bad", map[string]any{"reserveOrdinals": []any{int64(3), "12"}}))
-	require.Equal(t, []string{"spec.reserveOrdinals[1]"}, refusedFields(t, err))
+	require.Equal(t, []string{"spec.reserveOrdinals[1]"}, causes(t, err))
 	// What no schema says.
 	_, err = l.create(t, "statefulsets", "v1beta1", statefulSet("v1beta1", "bad", map[string]any{"reserveOrdinals": []any{int64(3), "5-3"}, "podManagementPolicy": "Parallel",
 		"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"maxUnavailable": "0%", "podUpdatePolicy": "InPlaceOnly"}}}))

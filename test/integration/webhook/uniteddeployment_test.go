@@ -71,4 +71,28 @@ func TestUnitedDeploymentAdmissionOnARealServer(t *testing.T) {
 		_, err := alpha.Create(t.Context(), united("v1alpha1", "bad", "deploymentTemplate", nil, map[string]any{"name": "a", "patch": patch}), metav1.CreateOptions{})
 		require.Equal(t, []string{"spec.topology.subsets[0].patch"}, causes(t, err))
 	})
+
+	t.Run("a template without what its workload must have is refused in both versions", func(t *testing.T) {
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			for _, kind := range []string{"cloneSetTemplate", "advancedStatefulSetTemplate"} {
+				for _, member := range []string{"selector", "template"} {
+					bad := united(version, "bad", kind, nil)
+					unstructured.RemoveNestedField(bad.Object, "spec", "template", kind, "spec", member)
+					_, err := l.create(t, "uniteddeployments", version, bad)
+					require.Equal(t, []string{"spec.template." + kind + ".spec." + member}, causes(t, err), version)
+				}
+			}
+		}
+	})
+
+	t.Run("percentages of a template of CloneSets may have a fraction", func(t *testing.T) {
+		share := map[string]any{
+			"scaleStrategy":  map[string]any{"maxUnavailable": "33.3%"},
+			"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"maxUnavailable": "33.3%", "maxSurge": "0.5%"}},
+		}
+		for _, version := range []string{"v1alpha1", "v1beta1"} {
+			_, err := l.create(t, "uniteddeployments", version, united(version, "share-"+version, "cloneSetTemplate", share))
+			require.NoError(t, err)
+		}
+	})
 }
