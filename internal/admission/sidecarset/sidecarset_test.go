@@ -323,6 +323,43 @@ func TestSidecarSetScenarios28And29Canaries(t *testing.T) {
 	accepts(t, among(t, logger, first), logger, admissiontest.With(t, logger, "agent:1.0", "agent:1.1"))
 }
 
+// apart is a set for Pods that no other one here is for.
+func apart(t *testing.T, object string) string {
+	t.Helper()
+	return admissiontest.With(t, object, `{"app":"web"}`, `{"app":"other"}`)
+}
+
+// TestSidecarSetScenario28OnlyCreationMakesACanary: neither in one update nor in several does a set become one that it was not.
+func TestSidecarSetScenario28OnlyCreationMakesACanary(t *testing.T) {
+	const at, isCanary = "metadata.annotations", `"apps.kruise.io/sidecarset-canary":"true",`
+	other, plain := apart(t, canary(t, "plain", "logger")), apart(t, admissiontest.With(t, logger, "logger", "plain"))
+	k := among(t, logger, plain)
+	for name, half := range map[string]string{
+		"only a base":    admissiontest.With(t, other, isCanary, ""),
+		"another value":  admissiontest.With(t, other, `"true"`, `"True"`),
+		"without a base": admissiontest.With(t, other, `,"apps.kruise.io/sidecarset-base":"logger"`, ""),
+		"an empty base":  admissiontest.With(t, other, `"apps.kruise.io/sidecarset-base":"logger"`, `"apps.kruise.io/sidecarset-base":""`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			accepts(t, k, plain, half)
+			refuses(t, k, half, other, at)
+			accepts(t, k, other, half)
+		})
+	}
+	accepts(t, k, other, admissiontest.With(t, other, "agent:1.0", "agent:1.1"))
+}
+
+// TestSidecarSetScenario28TheBaseOfACanaryIsNone: it may have been deleted and be made anew.
+func TestSidecarSetScenario28TheBaseOfACanaryIsNone(t *testing.T) {
+	const at = "metadata.annotations"
+	upper, lower := canary(t, "middle", "logger"), apart(t, canary(t, "lower", "middle"))
+	refuses(t, among(t, logger, lower), "", upper, at)
+	// Where there are three already, the one in the middle can still be changed in other ways.
+	all := among(t, logger, upper, lower)
+	accepts(t, all, upper, admissiontest.With(t, upper, "agent:1.0", "agent:1.1", `"annotations":{`, `"annotations":{"x":"y",`))
+	accepts(t, all, upper, admissiontest.With(t, upper, `"apps.kruise.io/sidecarset-canary":"true",`, "", `{"app":"web"}`, `{"app":"third"}`))
+}
+
 func TestSidecarSetScenarios30And31ResourcesThatAreComputed(t *testing.T) {
 	const at = "spec.containers[0].resourcesPolicy"
 	policy := func(regex, expressions string) string {

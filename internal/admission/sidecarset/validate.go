@@ -2,6 +2,7 @@ package sidecarset
 
 import (
 	"regexp"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,7 +37,9 @@ func Validate(old, set *v1beta1.SidecarSet, c *Cluster) field.ErrorList {
 	is := defaulted(set)
 	errs := validateSet(is, c)
 	var was *v1beta1.SidecarSet
-	if old != nil {
+	if old == nil {
+		errs = append(errs, validateNewCanary(is, c.Sets)...)
+	} else {
 		was = defaulted(old)
 		errs = admission.Ratchet(errs, validateSet(was, c), was, is)
 		errs = append(errs, validateChange(was, is)...)
@@ -156,11 +159,21 @@ func validateCanary(set *v1beta1.SidecarSet, sets []*v1beta1.SidecarSet) field.E
 	return errs
 }
 
+// validateNewCanary refuses a canary that others are waiting for as their base, which may have been deleted while they stayed.
+func validateNewCanary(set *v1beta1.SidecarSet, sets []*v1beta1.SidecarSet) field.ErrorList {
+	if base(set) == "" || !slices.ContainsFunc(sets, func(other *v1beta1.SidecarSet) bool { return other.Name != set.Name && base(other) == set.Name }) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("metadata", "annotations"), "true",
+		pub.SidecarSetCanaryKey+" is not for the base of another canary: there are two levels at most")}
+}
+
 // validateChange refuses what would leave running Pods behind.
 func validateChange(was, is *v1beta1.SidecarSet) field.ErrorList {
 	var errs field.ErrorList
-	if name := base(is); name != "" && name != was.Annotations[pub.SidecarSetBaseKey] {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), name, pub.SidecarSetBaseKey+" cannot be changed"))
+	// Without the other annotation that of the base says nothing, so that what was no canary cannot have had a base.
+	if name := base(is); name != "" && name != base(was) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations"), name, pub.SidecarSetBaseKey+" cannot be changed, and no other SidecarSet can become a canary"))
 	}
 	types := map[string]v1beta1.SidecarContainerUpgradeType{}
 	for i := range was.Spec.Containers {
