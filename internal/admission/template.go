@@ -31,6 +31,9 @@ type Templates struct {
 	slots  chan struct{}
 	within time.Duration
 
+	// isElsewhere: the Pods will be in other namespaces than the one that is asked in.
+	isElsewhere bool
+
 	kind    string
 	observe func(kind, result string, took time.Duration)
 	clock   clock.PassiveClock
@@ -71,6 +74,16 @@ func (t *Templates) For(kind string) *Templates {
 	}
 	out := *t
 	out.kind = kind
+	return &out
+}
+
+// Elsewhere is for Pods of other namespaces than the one that is asked in: what that one demands of its Pods is not said.
+func (t *Templates) Elsewhere() *Templates {
+	if t == nil {
+		return nil
+	}
+	out := *t
+	out.isElsewhere = true
 	return &out
 }
 
@@ -140,7 +153,7 @@ func (t *Templates) ask(ctx context.Context, namespace string, template conversi
 	if err != nil {
 		return field.ErrorList{field.InternalError(at, err)}, nil, verdictUnchecked
 	}
-	var heard warnings
+	heard := warnings{isElsewhere: t.isElsewhere}
 	options := &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
 	err = t.Client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("podtemplates").VersionedParams(options, scheme.ParameterCodec).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).WarningHandlerWithContext(&heard).Do(ctx).Error()
@@ -195,18 +208,24 @@ func withClaims(template conversion.Tree, claims []corev1.PersistentVolumeClaim)
 }
 
 // warnings are what the API server says beside its verdict.
-type warnings []string
+type warnings struct {
+	texts       []string
+	isElsewhere bool
+}
+
+// ofNamespace is in every warning of the plugin that compares Pods with the labels of their namespace.
+const ofNamespace = "violate PodSecurity"
 
 // HandleWarningHeaderWithContext keeps one.
 func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	if len(*w) < templateWarnings {
-		*w = append(*w, text)
+	if len(w.texts) < templateWarnings && !(w.isElsewhere && strings.Contains(text, ofNamespace)) {
+		w.texts = append(w.texts, text)
 	}
 }
 
 func (w *warnings) at(at *field.Path) []string {
 	var out []string
-	for _, text := range *w {
+	for _, text := range w.texts {
 		if rest, found := strings.CutPrefix(text, "template."); found {
 			out = append(out, at.String()+"."+rest)
 		} else {

@@ -179,6 +179,23 @@ func TestScenario89WarningsArePassedOn(t *testing.T) {
 	require.Equal(t, []string{"spec.template: would violate PodSecurity", "spec.template.spec.containers[0]: is old", "spec.template: three"}, warnings)
 }
 
+// TestScenario89OfAnotherNamespaceNothingIsSaid: only what holds wherever the Pods are is passed on.
+func TestScenario89OfAnotherNamespaceNothingIsSaid(t *testing.T) {
+	judge, _ := judgeWith(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, text := range []string{`would violate PodSecurity "restricted:latest": runAsNonRoot != true`, `template.spec.containers[0]: is old`, `would violate PodSecurity "baseline:v1.30": host namespaces`, `three`, `four`, `five`} {
+			w.Header().Add("Warning", fmt.Sprintf(`299 - %q`, text))
+		}
+		accept(w, r)
+	})
+	_, warnings := ask(t, judge.Elsewhere(), nil, template, nil, "spec", "template")
+	require.Equal(t, []string{"spec.template.spec.containers[0]: is old", "spec.template: three", "spec.template: four"}, warnings)
+	_, warnings = ask(t, judge, nil, template, nil, "spec", "template")
+	require.Len(t, warnings, templateWarnings)
+	require.Contains(t, warnings[0], "PodSecurity")
+	var nobody *Templates
+	require.Nil(t, nobody.Elsewhere())
+}
+
 func TestATemplateThatIsMadeUp(t *testing.T) {
 	judge, asked := judgeWith(t, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "template.spec.containers"))
 	errs, _ := judge.Check(t.Context(), "d", &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n"}}, nil, field.NewPath("spec", "topology"))

@@ -26,6 +26,7 @@ type Source interface {
 // Kind is what admission does with SidecarSets. Their containers are judged as those of a Pod in the namespace; templates may
 // be nil: then they are not.
 func Kind(source Source, templates *admission.Templates, namespace string) admission.Kind {
+	templates = templates.Elsewhere()
 	return admission.Rules[v1beta1.SidecarSet]{
 		Resource: "sidecarsets", Kind: "SidecarSet", Default: setDefaults, AlphaField: alphaField, Ready: source.Ready,
 		Validate: func(ctx context.Context, old, set *v1beta1.SidecarSet, r admission.Request) (field.ErrorList, []string) {

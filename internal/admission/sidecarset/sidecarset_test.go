@@ -3,8 +3,10 @@ package sidecarset
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
@@ -321,6 +325,24 @@ func TestSidecarSetScenarios28And29Canaries(t *testing.T) {
 	// A base and its canary never meet, whoever comes first.
 	accepts(t, among(t, first), "", logger)
 	accepts(t, among(t, logger, first), logger, admissiontest.With(t, logger, "agent:1.0", "agent:1.1"))
+}
+
+// TestScenario89OfOurOwnNamespaceASidecarSetIsNotWarned: its Pods are in others.
+func TestScenario89OfOurOwnNamespaceASidecarSetIsNotWarned(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("Warning", `299 - "would violate PodSecurity \"restricted:latest\": runAsNonRoot != true"`)
+		w.Header().Add("Warning", `299 - "template.spec.containers[0]: is old"`)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"kind":"PodTemplate","apiVersion":"v1"}`)
+	}))
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	require.NoError(t, err)
+	k := Kind(&Cluster{}, admission.NewTemplates(client), "flotilla-system")
+	for old, object := range map[string]string{"": logger, logger: admissiontest.With(t, logger, "agent:1.0", "agent:1.1")} {
+		require.Equal(t, []string{"spec.containers[0]: is old"}, admissiontest.Check(t, k, old, object).Warnings)
+	}
 }
 
 // apart is a set for Pods that no other one here is for.
