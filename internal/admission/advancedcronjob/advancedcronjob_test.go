@@ -1,6 +1,7 @@
 package advancedcronjob
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 	at "github.com/flotilla-k8s/flotilla/internal/admission/admissiontest"
@@ -43,7 +45,7 @@ func with(t *testing.T, object, members string) string {
 	return change(t, object, `"spec":{"schedule":"*/5 * * * *"`, `"spec":{`+members)
 }
 
-func defaulted(t *testing.T, object string) string {
+func patched(t *testing.T, object string) string {
 	t.Helper()
 	return at.Defaulted(t, kind(), "", object)
 }
@@ -52,7 +54,7 @@ func TestScenario57Defaults(t *testing.T) {
 	for _, object := range []string{minimal, broadcast} {
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
 			var job struct{ Spec map[string]any }
-			require.NoError(t, json.Unmarshal([]byte(defaulted(t, strings.Replace(object, "v1beta1", version, 1))), &job))
+			require.NoError(t, json.Unmarshal([]byte(patched(t, strings.Replace(object, "v1beta1", version, 1))), &job))
 			for _, text := range []string{"imagePullPolicy:Always", "terminationMessagePath:/dev/termination-log", "dnsPolicy:ClusterFirst", "schedulerName:default-scheduler", "securityContext:map[]", "terminationGracePeriodSeconds:30"} {
 				require.Contains(t, fmt.Sprint(job.Spec["template"]), text)
 			}
@@ -66,15 +68,15 @@ func TestScenario57Defaults(t *testing.T) {
 }
 
 func TestScenario30ImagesToPull(t *testing.T) {
-	out := defaulted(t, pull)
+	out := patched(t, pull)
 	for _, text := range []string{`"concurrencyPolicy":"Replace"`, `"timeoutSeconds":600`, `"backoffLimit":3`, `"imagePullPolicy":"IfNotPresent"`, `"type":"Always"`} {
 		require.Contains(t, out, text)
 	}
 	require.True(t, at.Check(t, kind(), "", out).Allowed)
-	allow := defaulted(t, with(t, pull, `"schedule":"@daily","concurrencyPolicy":"Allow"`))
+	allow := patched(t, with(t, pull, `"schedule":"@daily","concurrencyPolicy":"Allow"`))
 	require.Equal(t, map[string]string{"spec.concurrencyPolicy": wrong}, at.Fields(at.Check(t, kind(), "", allow)))
 	// W5a: one that is there does not keep the others away.
-	require.Contains(t, defaulted(t, change(t, pull, `"completionPolicy":{}`, `"completionPolicy":{"type":"Always"}`)), `"timeoutSeconds":600`)
+	require.Contains(t, patched(t, change(t, pull, `"completionPolicy":{}`, `"completionPolicy":{"type":"Always"}`)), `"timeoutSeconds":600`)
 }
 
 func TestScenarios48And49DefaultsAreAddedAndNothingElse(t *testing.T) {
@@ -142,7 +144,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, version := range []string{"v1beta1", "v1alpha1"} {
-				job := defaulted(t, strings.Replace(with(t, minimal, c.members), "v1beta1", version, 1))
+				job := patched(t, strings.Replace(with(t, minimal, c.members), "v1beta1", version, 1))
 				r := at.Check(t, kind(), "", job)
 				require.Equal(t, c.refused == nil, r.Allowed, r.Result)
 				if !r.Allowed {
@@ -160,7 +162,7 @@ func TestScenario61Templates(t *testing.T) {
 	none := change(t, minimal, minimal[strings.Index(minimal, `{"jobTemplate"`):], `{}}}`)
 	two := change(t, minimal, `{"jobTemplate"`, `{"broadcastJobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never"}}}},"jobTemplate"`)
 	for _, object := range []string{none, two} {
-		require.Equal(t, map[string]string{"spec.template": forbidden}, at.Fields(at.Check(t, kind(), "", defaulted(t, object))))
+		require.Equal(t, map[string]string{"spec.template": forbidden}, at.Fields(at.Check(t, kind(), "", patched(t, object))))
 	}
 }
 
@@ -178,7 +180,7 @@ func TestScenario47TemplatesThatCouldNeverRun(t *testing.T) {
 		"of the broadcast job": {broadcast, `"Never"`, `"Always"`, map[string]string{cast + "template.spec.restartPolicy": wrong}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bad := defaulted(t, change(t, c.object, c.replace, c.by))
+			bad := patched(t, change(t, c.object, c.replace, c.by))
 			require.Equal(t, c.refused, at.Fields(at.Check(t, kind(), "", bad)))
 			require.True(t, at.Check(t, kind(), bad, change(t, bad, `"paused":false`, `"paused":true`)).Allowed, "it is there already")
 			require.Equal(t, c.refused, at.Fields(at.Check(t, kind(), bad, change(t, bad, `"image":"i"`, `"image":"j"`))), "the template is judged as a whole")
@@ -187,32 +189,32 @@ func TestScenario47TemplatesThatCouldNeverRun(t *testing.T) {
 }
 
 func TestScenarios44And45AndWhatElseMayChange(t *testing.T) {
-	old := defaulted(t, minimal)
+	old := patched(t, minimal)
 	for _, c := range [][2]string{
 		{`"image":"i"`, `"image":"j"`}, {`*/5 * * * *`, `@daily`}, {`"schedule"`, `"timeZone":"Europe/Berlin","startingDeadlineSeconds":30,"schedule"`},
 		{`"Allow"`, `"Forbid"`}, {`"paused":false`, `"paused":true`}, {`"successfulJobsHistoryLimit":3`, `"successfulJobsHistoryLimit":0`}, {`"failedJobsHistoryLimit":1`, `"failedJobsHistoryLimit":0`},
 	} {
 		require.True(t, at.Check(t, kind(), old, change(t, old, c[0], c[1])).Allowed, c[1])
 	}
-	require.Equal(t, map[string]string{"spec.template": forbidden}, at.Fields(at.Check(t, kind(), old, defaulted(t, broadcast))))
+	require.Equal(t, map[string]string{"spec.template": forbidden}, at.Fields(at.Check(t, kind(), old, patched(t, broadcast))))
 }
 
 func TestScenario59And60Warnings(t *testing.T) {
-	warned := at.Check(t, kind(), "", defaulted(t, with(t, minimal, `"schedule":"CRON_TZ=UTC * * * * *","startingDeadlineSeconds":9`)))
+	warned := at.Check(t, kind(), "", patched(t, with(t, minimal, `"schedule":"CRON_TZ=UTC * * * * *","startingDeadlineSeconds":9`)))
 	require.True(t, warned.Allowed)
 	require.Len(t, warned.Warnings, 2)
-	require.Empty(t, at.Check(t, kind(), "", defaulted(t, with(t, minimal, `"schedule":"* * * * *","startingDeadlineSeconds":10`))).Warnings)
+	require.Empty(t, at.Check(t, kind(), "", patched(t, with(t, minimal, `"schedule":"* * * * *","startingDeadlineSeconds":10`))).Warnings)
 }
 
 func TestScenarios62And63Names(t *testing.T) {
 	for name, allowed := range map[string]bool{strings.Repeat("a", 52): true, strings.Repeat("a", 53): false, strings.Repeat("a", 64): false, "a.b": false} {
-		r := at.Check(t, kind(), "", defaulted(t, change(t, minimal, `"name":"web"`, `"name":"`+name+`"`)))
+		r := at.Check(t, kind(), "", patched(t, change(t, minimal, `"name":"web"`, `"name":"`+name+`"`)))
 		require.Equal(t, allowed, r.Allowed, name)
 		if !allowed {
 			require.Equal(t, map[string]string{"metadata.name": wrong}, at.Fields(r))
 		}
 	}
-	long := defaulted(t, change(t, minimal, `"name":"web"`, `"name":"`+strings.Repeat("a", 60)+`"`))
+	long := patched(t, change(t, minimal, `"name":"web"`, `"name":"`+strings.Repeat("a", 60)+`"`))
 	require.True(t, at.Check(t, kind(), long, change(t, long, `"paused":false`, `"paused":true`)).Allowed)
 }
 
@@ -253,12 +255,55 @@ func TestRulesOfImagesToPull(t *testing.T) {
 			for _, f := range c.refused {
 				want[spec+f] = wrong
 			}
-			r := at.Check(t, kind(), "", defaulted(t, change(t, pull, c.change[0], c.change[1])))
+			r := at.Check(t, kind(), "", patched(t, change(t, pull, c.change[0], c.change[1])))
 			require.Equal(t, len(want) == 0, r.Allowed, r.Result)
 			for f := range at.Fields(r) {
 				require.Contains(t, want, f, r.Result)
 			}
 			require.Len(t, at.Fields(r), len(want))
+		})
+	}
+}
+
+// carried is the same object in v1alpha1, where an annotation holds the images to pull.
+func carried(t *testing.T, object string) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, conversion.ConvertText(&out, []byte(object), conversion.Group+"/"+conversion.V1alpha1))
+	require.Contains(t, out.String(), "advancedcronjob-v1beta1-fields")
+	return out.String()
+}
+
+// TestScenarios30And49WhatAnAnnotationCarriesIsJudgedWithItsDefaults: they are not written into the annotation.
+func TestScenarios30And49WhatAnAnnotationCarriesIsJudgedWithItsDefaults(t *testing.T) {
+	for spec, refused := range map[string][]string{
+		`"completionPolicy":{}`:                nil,
+		`"completionPolicy":{"type":"Always"}`: nil,
+		`"pullPolicy":{}`:                      nil,
+		`"pullPolicy":{"timeoutSeconds":5},"imagePullPolicy":"Always"`: nil,
+		`"parallelism":1`:                                  nil,
+		`"completionPolicy":{"type":"Never"}`:              {"completionPolicy.type"},
+		`"completionPolicy":{"activeDeadlineSeconds":599}`: {"completionPolicy.activeDeadlineSeconds"},
+	} {
+		t.Run(spec, func(t *testing.T) {
+			want := map[string]string{}
+			for _, f := range refused {
+				want["spec.template.imageListPullJobTemplate.spec."+f] = wrong
+			}
+			bare := strings.Replace(pull, `"completionPolicy":{}`, spec, 1)
+			require.Equal(t, want, at.Fields(at.Check(t, kind(), "", patched(t, bare))), "in v1beta1")
+			alpha := carried(t, bare)
+			out := patched(t, alpha)
+			require.Equal(t, want, at.Fields(at.Check(t, kind(), "", out)), "in v1alpha1")
+			var came, left struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(alpha), &came))
+			require.NoError(t, json.Unmarshal([]byte(out), &left))
+			require.Equal(t, came, left)
+			// What is stored without them, from that version, may stay, whichever version changes something else.
+			require.True(t, at.Check(t, kind(), out, change(t, out, `"paused":false`, `"paused":true`)).Allowed)
+			require.True(t, at.Check(t, kind(), bare, patched(t, with(t, bare, `"schedule":"@daily"`))).Allowed)
 		})
 	}
 }

@@ -20,15 +20,18 @@ const longestName = 52
 // foreseeable is the time in years within which a schedule must be due: later is a mistake.
 const foreseeable = 5
 
-// Validate returns everything that is wrong with a job that has its defaults. Values that were stored already and are
-// unchanged are not wrong: old is what they are compared with, nil on creation.
+// Validate returns everything that is wrong with a job. Values that were stored already and are unchanged are not wrong: old
+// is what they are compared with, nil on creation. Both are judged with their defaults, which what an object of v1alpha1
+// carries in an annotation never gets.
 func Validate(old, job *v1beta1.AdvancedCronJob, now time.Time) field.ErrorList {
 	spec := field.NewPath("spec")
+	job = defaulted(job)
 	errs := validateSpec(&job.Spec, now, spec)
 	if old == nil {
 		errs = append(admission.CheckName(&job.ObjectMeta, longestName), errs...)
 		return append(errs, validateTemplate(&job.Spec.Template, spec.Child("template"))...)
 	}
+	old = defaulted(old)
 	errs = admission.Ratchet(errs, validateSpec(&old.Spec, now, spec), old, job)
 	if equality.Semantic.DeepEqual(old.Spec.Template, job.Spec.Template) {
 		return errs
@@ -38,6 +41,13 @@ func Validate(old, job *v1beta1.AdvancedCronJob, now time.Time) field.ErrorList 
 		errs = append(errs, field.Forbidden(spec.Child("template"), "is for a "+string(was[0])+", which may not be changed"))
 	}
 	return append(errs, validateTemplate(&job.Spec.Template, spec.Child("template"))...)
+}
+
+// defaulted is a job with its defaults, but for those of Pod templates: none of them makes a template valid.
+func defaulted(job *v1beta1.AdvancedCronJob) *v1beta1.AdvancedCronJob {
+	job = job.DeepCopy()
+	v1beta1.SetDefaults_AdvancedCronJobSpec(&job.Spec)
+	return job
 }
 
 // validateSpec checks everything but the template.
