@@ -163,7 +163,7 @@ func TestCloneSetScenarios102And103(t *testing.T) {
 		"throttle":          {`"spec":{"selector"`, `"spec":{"scaleStrategy":{"maxUnavailable":"x"},"selector"`, "spec.scaleStrategy.maxUnavailable"},
 		"history":           {`"spec":{"selector"`, `"spec":{"revisionHistoryLimit":-1,"selector"`, "spec.revisionHistoryLimit"},
 		"progress deadline": {`"spec":{"selector"`, `"spec":{"progressDeadlineSeconds":5,"minReadySeconds":5,"selector"`, "spec.progressDeadlineSeconds"},
-		"claims twice":      {`"spec":{"selector"`, `"spec":{"volumeClaimTemplates":[{"metadata":{"name":"a"}},{"metadata":{"name":"a"}}],"selector"`, "spec.volumeClaimTemplates[1].metadata.name"},
+		"claims twice":      {`"spec":{"selector"`, `"spec":{"volumeClaimTemplates":[{"metadata":{"name":"a"},"spec":` + goodClaim + `},{"metadata":{"name":"a"},"spec":` + goodClaim + `}],"selector"`, "spec.volumeClaimTemplates[1].metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := strings.Replace(minimal, c.replace, c.with, 1)
@@ -181,6 +181,62 @@ func TestCloneSetScenarios102And103(t *testing.T) {
 	r := admissiontest.Check(t, Kind(nil), minimal, moved)
 	require.False(t, r.Allowed)
 	require.Equal(t, "spec.selector", r.Result.Details.Causes[0].Field)
+}
+
+// claiming is a set with one claim template of this spec.
+func claiming(t *testing.T, spec string) string {
+	t.Helper()
+	return admissiontest.Spec(t, minimal, `"volumeClaimTemplates":[{"metadata":{"name":"data"},"spec":`+spec+`}]`)
+}
+
+const goodClaim = `{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}`
+
+func TestCloneSetScenario103ClaimsThatCouldNeverBeMade(t *testing.T) {
+	const at = "spec.volumeClaimTemplates[0].spec."
+	with := func(members string) string { return strings.Replace(goodClaim, `{`, `{`+members+`,`, 1) }
+	instead := func(pairs ...string) string { return admissiontest.With(t, goodClaim, pairs...) }
+	for name, c := range map[string]struct {
+		spec    string
+		refused map[string]string
+	}{
+		"nothing":               {`{}`, map[string]string{"accessModes": "Required", "resources.requests.storage": "Required"}},
+		"no access mode":        {instead(`["ReadWriteOnce"]`, `[]`), map[string]string{"accessModes": "Required"}},
+		"an unknown one":        {instead(`"ReadWriteOnce"`, `"ReadWriteOnce","Foo"`), map[string]string{"accessModes[1]": "NotSupported"}},
+		"one that is exclusive": {instead(`"ReadWriteOnce"`, `"ReadWriteOnce","ReadWriteOncePod"`), map[string]string{"accessModes": "Forbidden"}},
+		"no request":            {instead(`"requests"`, `"limits"`), map[string]string{"resources.requests.storage": "Required"}},
+		"of something else":     {instead(`"storage"`, `"cpu"`), map[string]string{"resources.requests.storage": "Required"}},
+		"less than nothing":     {instead(`1Gi`, `-1Gi`), map[string]string{"resources.requests.storage": "Invalid"}},
+		"nothing at all":        {instead(`1Gi`, `0`), map[string]string{"resources.requests.storage": "Invalid"}},
+		"a mode":                {with(`"volumeMode":"Foo"`), map[string]string{"volumeMode": "NotSupported"}},
+		"a selector":            {with(`"selector":{"matchExpressions":[{"key":"a","operator":"Foo"}]}`), map[string]string{"selector.matchExpressions[0].operator": "Invalid"}},
+		"a class":               {with(`"storageClassName":"A_"`), map[string]string{"storageClassName": "Invalid"}},
+		"a class of attributes": {with(`"volumeAttributesClassName":"A_"`), map[string]string{"volumeAttributesClassName": "Invalid"}},
+		"a source of no kind":   {with(`"dataSourceRef":{}`), map[string]string{"dataSourceRef.name": "Required", "dataSourceRef.kind": "Required"}},
+		"a source of no group":  {with(`"dataSourceRef":{"name":"a","kind":"VolumeSnapshot"}`), map[string]string{"dataSourceRef": "Invalid"}},
+		"a group":               {with(`"dataSourceRef":{"name":"a","kind":"Foo","apiGroup":"A_"}`), map[string]string{"dataSourceRef.apiGroup": "Invalid"}},
+		"what most say":         {goodClaim, nil},
+		"no class":              {with(`"storageClassName":"","volumeAttributesClassName":""`), nil},
+		"all that may be said": {with(`"storageClassName":"fast","volumeMode":"Block","selector":{"matchLabels":{"a":"b"}},"dataSource":{"kind":"Foo","name":""},` +
+			`"dataSourceRef":{"name":"a","kind":"VolumeSnapshot","apiGroup":"snapshot.storage.k8s.io"},"volumeName":"v"`), nil},
+		"modes that go together": {instead(`"ReadWriteOnce"`, `"ReadWriteOnce","ReadOnlyMany","ReadWriteMany"`), nil},
+		"an exclusive one alone": {instead(`"ReadWriteOnce"`, `"ReadWriteOncePod"`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, version := range []string{"v1beta1", "v1alpha1"} {
+				set := strings.Replace(claiming(t, c.spec), "v1beta1", version, 1)
+				want := map[string]string{}
+				for f, reason := range c.refused {
+					want[at+f] = "FieldValue" + reason
+				}
+				require.Equal(t, want, admissiontest.Fields(admissiontest.Check(t, Kind(nil), "", set)))
+				// What is stored already may stay as it is, but not be made once more.
+				require.True(t, admissiontest.Check(t, Kind(nil), set, admissiontest.Spec(t, set, `"minReadySeconds":3`)).Allowed)
+				twice := admissiontest.With(t, set, `"volumeClaimTemplates":[`, `"volumeClaimTemplates":[{"metadata":{"name":"more"},"spec":`+c.spec+`},`)
+				require.Equal(t, len(want) == 0, admissiontest.Check(t, Kind(nil), set, twice).Allowed)
+				require.Equal(t, len(want) == 0, admissiontest.Check(t, Kind(nil), strings.Replace(claiming(t, goodClaim), "v1beta1", version, 1), set).Allowed)
+			}
+		})
+	}
 }
 
 func TestScenario60WhatDoesNotBelongHere(t *testing.T) {

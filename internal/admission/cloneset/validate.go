@@ -22,6 +22,7 @@ func Validate(old, set *v1beta1.CloneSet) field.ErrorList {
 	errs = append(errs, admission.CheckSelector(s.Selector, s.Template.Labels, spec)...)
 	errs = append(errs, admission.CheckEndless(&s.Template.Spec, spec.Child("template", "spec"))...)
 	errs = append(errs, admission.CheckClaims(s.VolumeClaimTemplates, spec.Child("volumeClaimTemplates"))...)
+	errs = append(errs, admission.CheckClaimSpecs(s.VolumeClaimTemplates, spec.Child("volumeClaimTemplates"))...)
 	errs = append(errs, validateScale(&s.ScaleStrategy, spec.Child("scaleStrategy"))...)
 	errs = append(errs, validateUpdate(s, spec.Child("updateStrategy"))...)
 	if old == nil {
