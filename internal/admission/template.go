@@ -218,7 +218,8 @@ const ofNamespace = "violate PodSecurity"
 
 // HandleWarningHeaderWithContext keeps one.
 func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	if len(w.texts) < templateWarnings && !(w.isElsewhere && strings.Contains(text, ofNamespace)) {
+	isForeign := w.isElsewhere && strings.Contains(text, ofNamespace)
+	if len(w.texts) < templateWarnings && !isForeign {
 		w.texts = append(w.texts, text)
 	}
 }
