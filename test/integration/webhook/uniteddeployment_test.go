@@ -79,7 +79,8 @@ func TestUnitedDeploymentAdmissionOnARealServer(t *testing.T) {
 					bad := united(version, "bad", kind, nil)
 					unstructured.RemoveNestedField(bad.Object, "spec", "template", kind, "spec", member)
 					_, err := l.create(t, "uniteddeployments", version, bad)
-					require.Equal(t, []string{"spec.template." + kind + ".spec." + member}, causes(t, err), version)
+					// Rules that cannot be looked at then are a cause without a field.
+					require.Contains(t, causes(t, err), "spec.template."+kind+".spec."+member, version)
 				}
 			}
 		}
