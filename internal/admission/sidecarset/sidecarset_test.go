@@ -454,8 +454,8 @@ func TestNothingIsStoredThatV1alpha1CouldNotBeReadWith(t *testing.T) {
 	for carrier, problem := range map[string]string{
 		`{\"namespace\":\"n1\"}`:                                               "",
 		`{\"namespace\":\"n1\",\"namespaceSelector\":\"all\"}`:                 "v1alpha1 could not be read with that",
-		`{\"restore\":{\"/spec/namespace\":{\"to\":7}}}`:                       "must be as written by the conversion",
-		`{\"restore\":{\"/spec/updateStrategy/type\":{\"to\":\"NotUpdate\"}}}`: "says of the object what v1beta1 does not",
+		`{\"restore\":{\"/spec/namespace\":{\"to\":7}}}`:                       "says of the object what v1beta1 does not",
+		`{\"restore\":{\"/spec/updateStrategy/type\":{\"to\":\"NotUpdate\"}}}`: "must be as written by the conversion",
 	} {
 		carrying := admissiontest.With(t, inOne, `"metadata":{`, `"metadata":{"annotations":{"apps.kruise.io/sidecarset-v1alpha1-fields":"`+carrier+`"},`)
 		r := admissiontest.Check(t, nobodyElse, "", carrying)
