@@ -228,12 +228,18 @@ func (k Kind) Check() Handle {
 func (r *reviewed) carrierProblem(kind string) string {
 	switch {
 	case r.alpha == nil:
+		if problem := r.carriedProblem(kind); problem != "" {
+			return problem
+		}
 		return conversion.RoomProblem(r.was, r.beta)
 	case r.alpha.differs:
 		return conversion.CarrierKey(kind, conversion.V1beta1) + ": is not what the defaulting webhook makes of it, which keeps what the object had and what it says of the status: " +
 			"is that webhook configured, and does no other change the annotation after it?"
 	}
-	return conversion.CarrierProblem(r.alpha.old, r.alpha.object)
+	if problem := conversion.CarrierProblem(r.alpha.old, r.alpha.object); problem != "" {
+		return problem
+	}
+	return conversion.NullProblem(r.alpha.old, r.alpha.object)
 }
 
 // refusal names every field, up to a limit.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // KeepCarrier is what admission does to a v1alpha1 object before it is judged. Both objects are v1alpha1, old is nil on
@@ -124,6 +125,37 @@ func (m mapping) strange(old, carrier Tree) string {
 		}
 	}
 	return ""
+}
+
+// NullProblem tells admission of a null in a list that a v1alpha1 object carries, beside what CarrierProblem does; "" if there is
+// none that is new. Conversions carry it if it is there, but the schema of v1beta1 lets nobody store one.
+func NullProblem(old, updated Tree) string {
+	key := CarrierKey(text(updated, "kind"), V1beta1)
+	value, was := child(updated, "metadata", "annotations")[key], child(old, "metadata", "annotations")[key]
+	at := nullElement(carrierOf(updated, key))
+	if at == nil || value == was {
+		return ""
+	}
+	return fmt.Sprintf("%s: must not hold a null in a list, as %s is", key, pointer(at))
+}
+
+// nullElement is the path to a null in a list, which the types would take for a value; nil if there is none.
+func nullElement(v any) []string {
+	switch v := v.(type) {
+	case Tree:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if at := nullElement(v[k]); at != nil {
+				return append([]string{k}, at...)
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if at := nullElement(e); e == nil || at != nil {
+				return append([]string{strconv.Itoa(i)}, at...)
+			}
+		}
+	}
+	return nil
 }
 
 // strange is the path to the first member that is not in reach, or that is no object although something is below; nil if

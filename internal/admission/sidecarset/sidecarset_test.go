@@ -506,3 +506,22 @@ func TestSetsThatCannotBeComparedWithAreNamed(t *testing.T) {
 	require.True(t, r.Allowed, r.Result)
 	require.Equal(t, []string{"spec.containers: not compared with SidecarSet broken, which cannot be read"}, r.Warnings)
 }
+
+// TestNothingIsStoredThatV1alpha1CouldNotBeReadWith: one such object fails every list of that version.
+func TestNothingIsStoredThatV1alpha1CouldNotBeReadWith(t *testing.T) {
+	inOne := admissiontest.Spec(t, logger, `"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"n1"}}`)
+	for carrier, problem := range map[string]string{
+		`{\"namespace\":\"n1\"}`:                                               "",
+		`{\"namespace\":\"n1\",\"namespaceSelector\":\"all\"}`:                 "v1alpha1 could not be read with that",
+		`{\"restore\":{\"/spec/namespace\":{\"to\":7}}}`:                       "says of the object what v1beta1 does not",
+		`{\"restore\":{\"/spec/updateStrategy/type\":{\"to\":\"NotUpdate\"}}}`: "must be as written by the conversion",
+	} {
+		carrying := admissiontest.With(t, inOne, `"metadata":{`, `"metadata":{"annotations":{"apps.kruise.io/sidecarset-v1alpha1-fields":"`+carrier+`"},`)
+		r := admissiontest.Check(t, nobodyElse, "", carrying)
+		require.Equal(t, problem == "", r.Allowed, "%s: %v", carrier, r.Result)
+		if problem != "" {
+			require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, admissiontest.Fields(r))
+			require.Contains(t, r.Result.Message, problem)
+		}
+	}
+}

@@ -130,6 +130,31 @@ func TestScenarios59And116ACarrierThatAClientLeftOutComesBack(t *testing.T) {
 	require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(at.Check(t, kind(), "", garbage)))
 }
 
+// TestNothingIsCarriedThatTheSchemaWouldRefuse: it does not see what annotations hold.
+func TestNothingIsCarriedThatTheSchemaWouldRefuse(t *testing.T) {
+	alpha := at.Defaulted(t, kind(), "", strings.Replace(minimal, "v1beta1", "v1alpha1", 1))
+	for _, carrier := range []string{`{\"spec\":{\"reserveOrdinals\":[null]}}`, `{\"restore\":{\"/spec/reserveOrdinals\":{\"to\":[1,null]}}}`} {
+		r := at.Check(t, kind(), "", strings.Replace(alpha, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"`+carrier+`"}`, 1))
+		require.Equal(t, map[string]string{"metadata.annotations": "FieldValueInvalid"}, at.Fields(r), carrier)
+	}
+	// The same on the other side: what v1alpha1 could not be read with is not stored.
+	beta := at.Defaulted(t, kind(), "", minimal)
+	for carrier, problem := range map[string]string{
+		`{\"restore\":{\"/spec/lifecycle\":{\"to\":{}}}}`: "",
+		`{\"restore\":{\"/spec/replicas\":{\"to\":7}}}`:   "must be as written by the conversion",
+	} {
+		carrying := strings.Replace(beta, `"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1alpha1-fields":"`+carrier+`"}`, 1)
+		for _, old := range []string{"", beta} {
+			r := at.Check(t, kind(), old, carrying)
+			require.Equal(t, problem == "", r.Allowed, "%v", r.Result)
+			if problem != "" {
+				require.Contains(t, r.Result.Message, problem)
+			}
+		}
+		require.True(t, at.Check(t, kind(), carrying, carrying).Allowed, "what is there may stay")
+	}
+}
+
 func TestScenario58FieldsOfTheOlderVersion(t *testing.T) {
 	alpha := strings.NewReplacer("v1beta1", "v1alpha1", `"spec":{"selector"`, `"spec":{"updateStrategy":{"rollingUpdate":{"partition":-1}},"selector"`,
 		`"name":"web"`, `"name":"web","annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{\"spec\":{\"reserveOrdinals\":[-1]}}"}`).Replace(minimal)
