@@ -16,10 +16,12 @@ import (
 	flotilla "github.com/flotilla-k8s/flotilla/apis/client/clientset/versioned/fake"
 	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/certs"
+	"github.com/flotilla-k8s/flotilla/internal/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/statefulset"
 	"github.com/flotilla-k8s/flotilla/internal/webhook"
 )
 
-// described are the metrics that webhook-server and the cert-rotator register, each with its labels.
+// described are the metrics that the processes register, each with its labels.
 func described(t *testing.T) map[string]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -30,6 +32,10 @@ func described(t *testing.T) map[string]string {
 	_, err := webhook.New(env, *webhook.DefaultOptions())
 	require.NoError(t, err)
 	_, err = certs.DefaultOptions().New(env)
+	require.NoError(t, err)
+	_, err = new(cloneset.Options).New(env)
+	require.NoError(t, err)
+	_, err = statefulset.New(env)
 	require.NoError(t, err)
 	descriptions := make(chan *prometheus.Desc)
 	go func() {
