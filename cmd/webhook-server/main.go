@@ -23,8 +23,8 @@ func main() {
 			if err != nil {
 				return nil, err
 			}
-			server.Handle("/convert", options.ConversionLimit(), func(_ context.Context, body []byte) ([]byte, int, error) {
-				return conversion.Handle(body, server.Observe)
+			server.Handle("/convert", options.ConversionLimit(), func(ctx context.Context, body []byte) ([]byte, int, error) {
+				return conversion.Handle(ctx, body, server)
 			})
 			for _, kind := range server.Kinds() {
 				server.Admit(kind)

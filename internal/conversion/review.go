@@ -4,6 +4,7 @@ package conversion
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,12 +104,17 @@ const (
 	Failed    = "failed"
 )
 
-// Observer is called before every object; what it returns is told what became of it.
-type Observer func() func(Observed)
+// Host is where reviews are answered.
+type Host interface {
+	// Observe is called before every object; what it returns is told what became of it.
+	Observe() func(Observed)
+	// Afford is asked before an object takes so many bytes of memory, beside some times its text.
+	Afford(ctx context.Context, bytes int) error
+}
 
 // Handle answers one review. The code is 200 also for a review that fails: the protocol has its own way to say so. Other
-// codes mean that it was no review.
-func Handle(body []byte, observe Observer) ([]byte, int, error) {
+// codes mean that it was no review, or that it was not answered because of the host or the context's end.
+func Handle(ctx context.Context, body []byte, host Host) ([]byte, int, error) {
 	in, err := read(body)
 	switch {
 	case err != nil:
@@ -132,7 +138,10 @@ func Handle(body []byte, observe Observer) ([]byte, int, error) {
 	// Most objects grow a little, by a carrier.
 	out.Grow(len(before) + len(in.objects)*9/8 + growth + len(after))
 	out.Write(before)
-	if err := in.convert(&out, observe); err != nil {
+	if err := in.convert(ctx, &out, host); err != nil {
+		if errors.As(err, &undecided{}) {
+			return nil, http.StatusServiceUnavailable, err
+		}
 		// The protocol has no result for each object.
 		before, after, err = in.frame(result{Status: "Failure", Message: limit(err.Error())})
 		if err != nil {
@@ -147,19 +156,36 @@ func Handle(body []byte, observe Observer) ([]byte, int, error) {
 // growth is by how many bytes a single object grows at most, as a rule.
 const growth = 512
 
+// undecided is an error that says nothing of the objects.
+type undecided struct{ error }
+
+func (u undecided) Unwrap() error { return u.error }
+
 // convert appends the objects in the desired version, until there is an error.
-func (r review) convert(out *bytes.Buffer, observe Observer) error {
+func (r review) convert(ctx context.Context, out *bytes.Buffer, host Host) error {
 	start := out.Len()
+	afford := func(bytes int) error {
+		if err := host.Afford(ctx, bytes); err != nil {
+			return undecided{err}
+		}
+		return nil
+	}
 	for object := range rawjson.Elements(r.objects) {
+		if err := ctx.Err(); err != nil {
+			return undecided{err}
+		}
 		if out.Len() > start {
 			out.WriteByte(',')
 		}
-		done := observe()
-		seen := convert(out, object, r.desired)
+		done := host.Observe()
+		seen := convert(afford, out, object, r.desired)
 		seen.Review = r.uid
 		if done(seen); seen.Err != nil {
 			return seen.Err
 		}
+	}
+	if out.Len() == start && !mapping.IsVersion(r.desired) {
+		return fmt.Errorf("request.desiredAPIVersion: %q is not known", r.desired)
 	}
 	return nil
 }
@@ -202,10 +228,10 @@ func ifKnown(name string, is func(string) bool) string {
 }
 
 // convert appends an object in the desired version.
-func convert(out *bytes.Buffer, object []byte, desired string) Observed {
+func convert(afford func(bytes int) error, out *bytes.Buffer, object []byte, desired string) Observed {
 	n := nameOf(object)
 	start := out.Len()
-	err := mapping.ConvertText(out, object, desired)
+	err := mapping.ConvertTextIf(afford, out, object, desired)
 	seen := Observed{Kind: ifKnown(n.kind, mapping.IsKind), From: ifKnown(n.apiVersion, mapping.IsVersion), To: ifKnown(desired, mapping.IsVersion), Result: Converted}
 	switch {
 	case err != nil:

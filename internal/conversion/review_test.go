@@ -1,7 +1,9 @@
 package conversion
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,12 +12,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func ignore() func(Observed) { return func(Observed) {} }
+// host affords what is in it, and tells what it observes.
+type host struct {
+	affords int
+	seen    func(Observed)
+}
+
+func (h host) Observe() func(Observed) { return h.seen }
+
+func (h host) Afford(_ context.Context, bytes int) error {
+	if bytes > h.affords {
+		return errors.New("too much")
+	}
+	return nil
+}
+
+func ignore() host { return watched(func(Observed) {}) }
+
+func watched(seen func(Observed)) host { return host{1 << 30, seen} }
 
 func ask(t *testing.T, version, desired string, objects ...string) (answer, string) {
 	t.Helper()
 	body := `{"apiVersion":"` + version + `","kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"` + desired + `","objects":[` + strings.Join(objects, ",") + `]}}`
-	raw, code, err := Handle([]byte(body), ignore)
+	raw, code, err := Handle(t.Context(), []byte(body), ignore())
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, code)
 	var out answer
@@ -55,6 +74,10 @@ func TestScenarios19To24TheProtocol(t *testing.T) {
 	require.Equal(t, "Success", out.Response.Result.Status)
 	require.NotNil(t, out.Response.ConvertedObjects)
 
+	out, _ = ask(t, v1, "apps.kruise.io/v9")
+	require.Equal(t, "Failure", out.Response.Result.Status, "without objects, too")
+	require.Contains(t, out.Response.Result.Message, "v9")
+
 	out, _ = ask(t, v1, beta, alphaSet, `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"Foo","metadata":{"name":"x"}}`)
 	require.Equal(t, "Failure", out.Response.Result.Status)
 	require.Contains(t, out.Response.Result.Message, "Foo")
@@ -73,10 +96,24 @@ func TestScenarios19To24TheProtocol(t *testing.T) {
 		"objects that are no list": `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","objects":{}}}`,
 		"a request of no object":   `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":[]}`,
 	} {
-		_, code, err := Handle([]byte(body), ignore)
+		_, code, err := Handle(t.Context(), []byte(body), ignore())
 		require.Error(t, err, name)
 		require.Equal(t, http.StatusBadRequest, code, name)
 	}
+}
+
+// TestNothingIsDecidedOfWhatCannotBeAfforded: that is no failure of the objects.
+func TestNothingIsDecidedOfWhatCannotBeAfforded(t *testing.T) {
+	body := fmt.Appendf(nil, `{"apiVersion":%q,"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":%q,"objects":[%s]}}`, v1, beta, alphaSet)
+	_, code, err := Handle(t.Context(), body, host{affords: -1, seen: func(Observed) {}})
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.ErrorContains(t, err, "too much")
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, code, err = Handle(ended, body, ignore())
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestScenario27AStoredObjectIsReadableWhateverItHolds(t *testing.T) {
@@ -90,13 +127,11 @@ func TestWhatIsObservedIsBounded(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 100 {
 		body := fmt.Sprintf(`{"apiVersion":%q,"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v%d","objects":[{"apiVersion":"apps.kruise.io/w%d","kind":"Foo%d"}]}}`, v1, i, i, i)
-		_, _, err := Handle([]byte(body), func() func(Observed) {
-			return func(o Observed) {
-				require.ErrorContains(t, o.Err, "Foo")
-				require.Equal(t, "u", o.Review)
-				seen[o.Kind+o.From+o.To+o.Result]++
-			}
-		})
+		_, _, err := Handle(t.Context(), []byte(body), watched(func(o Observed) {
+			require.ErrorContains(t, o.Err, "Foo")
+			require.Equal(t, "u", o.Review)
+			seen[o.Kind+o.From+o.To+o.Result]++
+		}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, map[string]int{"unknownunknownunknownfailed": 100}, seen)
@@ -109,7 +144,7 @@ func TestScenario033_ACarrierThatIsTooLargeIsTold(t *testing.T) {
 	for size, want := range map[int]bool{10: false, 300 << 10: true} {
 		var seen []Observed
 		body := `{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1alpha1","objects":[` + object(size) + `]}}`
-		_, _, err := Handle([]byte(body), func() func(Observed) { return func(o Observed) { seen = append(seen, o) } })
+		_, _, err := Handle(t.Context(), []byte(body), watched(func(o Observed) { seen = append(seen, o) }))
 		require.NoError(t, err)
 		require.Equal(t, []Observed{{Review: "u", Kind: "AdvancedCronJob", From: beta, To: "apps.kruise.io/v1alpha1", Result: Converted, IsTooLarge: want}}, seen)
 	}
@@ -119,7 +154,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"` + v1 + `","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"` + beta + `","objects":[` + alphaSet + `]}}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		answer, code, err := Handle(body, ignore)
+		answer, code, err := Handle(t.Context(), body, ignore())
 		switch {
 		case code >= http.StatusInternalServerError:
 			t.Fatalf("%d: %v", code, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/admission/cloneset"
+	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/conversion"
 )
 
@@ -68,8 +69,9 @@ func BenchmarkConversionReview(b *testing.B) {
 	for _, objects := range []int{1, 1000} {
 		body := conversionReview(objects)
 		b.Run(fmt.Sprintf("%d objects of %d bytes", objects, len(body)/objects), func(b *testing.B) {
-			serveAgain(b, 32<<20, body, func(_ context.Context, body []byte) ([]byte, int, error) {
-				return conversion.Handle(body, func() func(conversion.Observed) { return func(conversion.Observed) {} })
+			server := &Server{env: &app.Env{Log: logr.Discard(), Clock: clock.RealClock{}}, metrics: newMetrics(prometheus.NewRegistry())}
+			serveAgain(b, 32<<20, body, func(ctx context.Context, body []byte) ([]byte, int, error) {
+				return conversion.Handle(ctx, body, server)
 			})
 		})
 	}

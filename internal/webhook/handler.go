@@ -80,6 +80,9 @@ const maxReason = 1024
 
 func (g *gatekeeper) refuse(w http.ResponseWriter, v *visit, code int, reason string, err error) {
 	g.metrics.rejected.WithLabelValues(reason).Inc()
+	if code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	v.fail(w, code, err)
 }
 
@@ -105,36 +108,68 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, 
 		g.refuse(w, v, http.StatusUnsupportedMediaType, "content_type", errors.New("Content-Type must be application/json")) //nolint:staticcheck // The name of a header.
 		return
 	}
-	body, release, code, reason, err := g.read(w, r, limit)
+	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
+	defer cancel()
+	body, held, code, reason, err := g.read(w, r, limit)
 	if err != nil {
 		g.refuse(w, v, code, reason, err)
 		return
 	}
-	defer release()
 	v.body = body
-	if err := checkBody(body); err != nil {
-		g.refuse(w, v, http.StatusBadRequest, "malformed", err)
-		return
-	}
-	ctx, cancel := context.WithTimeout(admission.Tell(r.Context(), &v.told), patience(r))
-	defer cancel()
-	answer, code, err := g.protected(ctx, v, handle)
+	o := g.work(admission.Tell(ctx, &v.told), body, held, handle)
+	v.stack = o.stack
 	switch {
 	case ctx.Err() != nil:
 		g.refuse(w, v, http.StatusServiceUnavailable, "deadline", errors.New("no answer in time; repeat the request"))
-		return
-	case err != nil && code >= http.StatusInternalServerError:
-		v.fail(w, code, err)
-		return
-	case err != nil:
-		g.refuse(w, v, code, "malformed", err)
-		return
+	case errors.Is(o.err, errBusy):
+		g.refuse(w, v, http.StatusTooManyRequests, "busy", o.err)
+	case errors.Is(o.err, errTooMuch):
+		g.refuse(w, v, http.StatusRequestEntityTooLarge, "body_too_large", o.err)
+	case o.err != nil && o.code >= http.StatusInternalServerError:
+		v.fail(w, o.code, o.err)
+	case o.err != nil:
+		g.refuse(w, v, o.code, "malformed", o.err)
+	default:
+		g.send(w, v, o)
 	}
-	v.code = code
+}
+
+func (g *gatekeeper) send(w http.ResponseWriter, v *visit, o outcome) {
+	v.code = o.code
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	if _, err := w.Write(answer); err != nil {
+	w.WriteHeader(o.code)
+	if _, err := w.Write(o.answer); err != nil {
 		g.log.V(4).Info("the answer could not be sent", "error", err.Error())
+	}
+}
+
+// outcome is what a handler came to.
+type outcome struct {
+	answer []byte
+	code   int
+	err    error
+	stack  string
+}
+
+// work has a body handled and waits for that, but not longer than the context allows: what goes on behind it holds its share
+// until it ends, and its outcome is nobody's. It says nothing then.
+func (g *gatekeeper) work(ctx context.Context, body []byte, held *share, handle Handle) outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		defer held.release()
+		var o outcome
+		if err := checkBody(body); err != nil {
+			o.code, o.err = http.StatusBadRequest, err
+		} else {
+			g.protect(held.known(ctx), &o, body, handle)
+		}
+		done <- o
+	}()
+	select {
+	case o := <-done:
+		return o
+	case <-ctx.Done():
+		return outcome{}
 	}
 }
 
@@ -148,10 +183,13 @@ const (
 	bytesPerSecond = 4 << 20
 )
 
-var errBusy = errors.New("too much is being worked on; repeat the request")
+var (
+	errBusy    = errors.New("too much is being worked on; repeat the request")
+	errTooMuch = errors.New("this would take more memory than --max-inflight-bytes allows for everything")
+)
 
 // read takes a body within the limit, the budget and the time.
-func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), code int, reason string, err error) {
+func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, held *share, code int, reason string, err error) {
 	announced := r.ContentLength
 	if announced < 0 {
 		announced = limit
@@ -160,7 +198,7 @@ func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (
 	if announced > limit {
 		return nil, nil, http.StatusRequestEntityTooLarge, "body_too_large", tooLarge
 	}
-	held := &share{of: g}
+	held = &share{of: g}
 	conn, now := http.NewResponseController(w), g.clock.Now()
 	err = setReadDeadline(conn, now.Add(g.bodyWithin+time.Duration(announced/bytesPerSecond)*time.Second))
 	if err == nil {
@@ -173,11 +211,10 @@ func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (
 	var tooMany *http.MaxBytesError
 	switch {
 	case err == nil:
-		return body, held.release, 0, "", nil
+		return body, held, 0, "", nil
 	case errors.As(err, &tooMany):
 		code, reason, err = http.StatusRequestEntityTooLarge, "body_too_large", tooLarge
 	case errors.Is(err, errBusy):
-		w.Header().Set("Retry-After", "1")
 		code, reason = http.StatusTooManyRequests, "busy"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		code, reason, err = http.StatusRequestTimeout, "deadline", errors.New("the body did not arrive in time")
@@ -198,8 +235,9 @@ func setReadDeadline(conn *http.ResponseController, at time.Time) error {
 
 // share is what one request holds of the budget.
 type share struct {
-	of   *gatekeeper
-	held int64
+	of *gatekeeper
+	// body is how much of what is held is for the body.
+	body, held int64
 }
 
 // grow fails, and holds no more, where the budget does not allow it.
@@ -214,6 +252,33 @@ func (s *share) grow(to int64) error {
 	return nil
 }
 
+type shareKey struct{}
+
+// known lets the handler ask for more.
+func (s *share) known(ctx context.Context) context.Context {
+	return context.WithValue(ctx, shareKey{}, s)
+}
+
+// Afford charges what a handler is about to take beside the body. What it was charged with before it has freed.
+func (s *Server) Afford(ctx context.Context, bytes int) error {
+	held, isKnown := ctx.Value(shareKey{}).(*share)
+	if !isKnown {
+		return nil
+	}
+	return held.afford(int64(bytes))
+}
+
+func (s *share) afford(beside int64) error {
+	to := s.body + beside
+	switch {
+	case to <= s.held:
+		return nil
+	case to > s.of.budget:
+		return errTooMuch
+	}
+	return s.grow(to)
+}
+
 func (s *share) release() {
 	s.of.metrics.inFlight.Set(float64(s.of.inFlight.Add(-s.held)))
 	s.held = 0
@@ -226,6 +291,7 @@ func (s *share) read(from io.Reader, announced int64) ([]byte, error) {
 		if err := s.grow(room); err != nil {
 			return nil, err
 		}
+		s.body = room
 		body = slices.Grow(body, int(room)-len(body))
 		for len(body) < int(room) {
 			n, err := from.Read(body[len(body):room])
@@ -249,14 +315,14 @@ func patience(r *http.Request) time.Duration {
 	return max(time.Millisecond, min(answerWithin, said-answerEarly))
 }
 
-// protected turns a panic into an answer: one body must not end the process.
-func (g *gatekeeper) protected(ctx context.Context, v *visit, handle Handle) (answer []byte, code int, err error) {
+// protect turns a panic into an answer: one body must not end the process.
+func (g *gatekeeper) protect(ctx context.Context, o *outcome, body []byte, handle Handle) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.metrics.rejected.WithLabelValues("panic").Inc()
-			v.stack = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
-			answer, code, err = nil, http.StatusInternalServerError, errors.New("an internal error; it has been logged")
+			o.stack = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
+			o.answer, o.code, o.err = nil, http.StatusInternalServerError, errors.New("an internal error; it has been logged")
 		}
 	}()
-	return handle(ctx, v.body)
+	o.answer, o.code, o.err = handle(ctx, body)
 }

@@ -81,8 +81,8 @@ func newWitness(t *testing.T, verbosity int) *witness {
 	m := newMetrics(w.registry)
 	w.Server = &Server{env: &app.Env{Log: log, Clock: clock.RealClock{}}, metrics: m, gate: &gatekeeper{log: log, clock: clock.RealClock{}, metrics: m, budget: 1 << 30, bodyWithin: bodyWithin}}
 	w.Admit(cloneset.Kind(nil))
-	w.Handle("/convert", 32<<20, func(_ context.Context, body []byte) ([]byte, int, error) {
-		return conversion.Handle(body, w.Observe)
+	w.Handle("/convert", 32<<20, func(ctx context.Context, body []byte) ([]byte, int, error) {
+		return conversion.Handle(ctx, body, w)
 	})
 	return w
 }

@@ -23,7 +23,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/flotilla-k8s/flotilla/internal/app"
 	"github.com/flotilla-k8s/flotilla/internal/certs"
+	"github.com/flotilla-k8s/flotilla/internal/conversion"
 )
 
 func newGate(budget int64) *gatekeeper {
@@ -192,6 +194,63 @@ func TestScenario61AnAnswerThatComesTooLateIsNone(t *testing.T) {
 		return nil, http.StatusInternalServerError, errors.New("could not decide")
 	}
 	require.Equal(t, http.StatusInternalServerError, send(t, g, 99, failing, nil, "{}").Code)
+}
+
+// TestWorkThatIsTooSlowIsNotWaitedFor has a handler that looks at no deadline: it is charged until it ends.
+func TestWorkThatIsTooSlowIsNotWaitedFor(t *testing.T) {
+	g := newGate(1 << 20)
+	server, end := &Server{}, make(chan struct{})
+	deaf := func(ctx context.Context, _ []byte) ([]byte, int, error) {
+		if err := server.Afford(ctx, 1<<19); err != nil {
+			return nil, http.StatusServiceUnavailable, err
+		}
+		<-end
+		return nil, http.StatusOK, nil
+	}
+	short := func(r *http.Request) { r.URL.RawQuery = "timeout=250ms" }
+	require.Equal(t, http.StatusServiceUnavailable, send(t, g, 99, deaf, short, "{}").Code)
+	require.Greater(t, g.inFlight.Load(), int64(1<<19))
+	close(end)
+	require.Eventually(t, func() bool { return g.inFlight.Load() == 0 }, testPatience, time.Millisecond)
+}
+
+// TestWhatUnderstandingTakesIsCharged: some bytes of text can become kilobytes of memory.
+func TestWhatUnderstandingTakesIsCharged(t *testing.T) {
+	g := newGate(1 << 20)
+	server := &Server{env: &app.Env{Log: logr.Discard(), Clock: clock.RealClock{}}, metrics: g.metrics}
+	convert := func(ctx context.Context, body []byte) ([]byte, int, error) { return conversion.Handle(ctx, body, server) }
+	// An object has as many members as that, of which each takes 600 bytes.
+	body := func(members ...int) string {
+		var objects []string
+		for _, n := range members {
+			objects = append(objects, `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"StatefulSet","metadata":{"name":"a"},"spec":{"lifecycle":{"preDelete":{`+
+				numbered(n, `"l%d":{}`)+`}}}}`)
+		}
+		return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[` + strings.Join(objects, ",") + `]}}`
+	}
+	require.Equal(t, http.StatusOK, send(t, g, 32<<20, convert, nil, body(500)).Code)
+	require.Equal(t, http.StatusOK, send(t, g, 32<<20, convert, nil, body(500, 500, 500, 500)).Code, "one after the other")
+	require.Zero(t, g.inFlight.Load())
+
+	never := send(t, g, 32<<20, convert, nil, body(1000))
+	require.Equal(t, http.StatusRequestEntityTooLarge, never.Code)
+	require.Contains(t, never.Body.String(), "StatefulSet /a")
+	require.Contains(t, never.Body.String(), "--max-inflight-bytes")
+
+	g.inFlight.Add(1 << 19)
+	later := send(t, g, 32<<20, convert, nil, body(500))
+	require.Equal(t, http.StatusTooManyRequests, later.Code)
+	require.Equal(t, "1", later.Header().Get("Retry-After"))
+	require.EqualValues(t, 1<<19, g.inFlight.Load())
+}
+
+// numbered repeats a member.
+func numbered(n int, member string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(member, i)
+	}
+	return strings.Join(all, ",")
 }
 
 func secret(t *testing.T, issuer *certs.Pair, host string, now time.Time, validity time.Duration, version string) *corev1.Secret {

@@ -1,13 +1,20 @@
 package conversion
 
-import "strings"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // TooLarge is the value of a carrier that would not fit into the annotations of an object. An object that shows it lacks
 // fields: admission must refuse to write it in that version.
 const TooLarge = "too-large"
 
 // The API server refuses objects with more than 256 KiB of annotations. The margin is for what others add.
-const maxAnnotationBytes = 256<<10 - 1<<10
+const (
+	maxAnnotations     = 256 << 10
+	maxAnnotationBytes = maxAnnotations - 1<<10
+)
 
 // CarrierKey returns the annotation that carries what only objects of version fieldsOf have, on objects of the other
 // version.
@@ -18,7 +25,7 @@ func CarrierKey(kind, fieldsOf string) string {
 // carrierOf returns the carrier of an object without removing it, nil if there is none that can be read.
 func carrierOf(obj Tree, key string) Tree {
 	s, ok := child(obj, "metadata", "annotations")[key].(string)
-	if !ok || !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") {
+	if !ok || len(s) > maxAnnotations || !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") {
 		return nil
 	}
 	c, err := Decode([]byte(s))
@@ -44,7 +51,7 @@ func putCarrier(obj Tree, key string, c Tree) {
 		return
 	}
 	room := carrierRoom(obj, key)
-	data, err := Encode(c)
+	data, err := encodeWithin(c, room)
 	switch {
 	case err == nil && len(data) <= room:
 		setAnnotation(obj, key, string(data))
@@ -53,6 +60,39 @@ func putCarrier(obj Tree, key string, c Tree) {
 	default:
 		setAnnotation(obj, key, "")
 	}
+}
+
+// spelling is how many bytes a character may take in a text that is one byte in the usual spelling.
+const spelling = len(`\u0061`)
+
+// encodeWithin is [Encode], also of lists that nobody decoded, if the result may fit into the room; otherwise it is as long as
+// it is with these lists as they are written.
+func encodeWithin(c Tree, room int) ([]byte, error) {
+	data, err := Encode(c)
+	if err != nil || !holdsText(c) || len(data) > spelling*room {
+		return data, err
+	}
+	if c, err = Decode(data); err != nil {
+		return nil, err
+	}
+	return Encode(c)
+}
+
+// holdsText tells whether there is something that nobody decoded.
+func holdsText(v any) bool {
+	switch v := v.(type) {
+	case Tree:
+		for _, member := range v {
+			if holdsText(member) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, holdsText)
+	case json.RawMessage:
+		return true
+	}
+	return false
 }
 
 // carrierRoom is how many bytes the value of a carrier may have beside the other annotations; negative: not even its key fits.

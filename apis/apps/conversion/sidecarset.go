@@ -109,8 +109,7 @@ func selectsOnly(selector Tree, namespace string) bool {
 	case !usable(selector, "matchLabels") && selector["matchLabels"] != nil:
 		return false
 	case len(labels) == 1 && labels[namespaceLabel] == namespace:
-		list, isList := expressions.([]any)
-		return expressions == nil || isList && len(list) == 0
+		return expressions == nil || isEmptyList(expressions)
 	case len(labels) > 0:
 		return false
 	}

@@ -26,38 +26,44 @@ func subsetsUp(obj Tree) {
 		setChild(status, "updateStatus", update)
 	}
 	replicas := takeNumbers(status, "subsetReplicas")
-	list, isList := status["subsetStatuses"].([]any)
-	if _, ok := status["subsetStatuses"]; ok && !isList || len(replicas)+len(partitions) == 0 {
+	if v, ok := status["subsetStatuses"]; ok && !isSomeList(v) || len(replicas)+len(partitions) == 0 {
 		return
 	}
-	list = slices.Clone(list)
+	list, isChanged := slices.Collect(elements(status["subsetStatuses"])), false
 	index := indexByName(list)
 	for _, name := range subsetOrder(obj, replicas, partitions) {
-		entry := Tree{"name": name}
 		i, known := index[name]
-		if known {
-			present, _ := list[i].(Tree)
-			entry = fork(present)
-			list[i] = entry
-		} else {
-			list = append(list, entry)
+		if !known {
+			i, list = len(list), append(list, Tree{"name": name})
 		}
-		setTarget(entry, !known, "replicas", replicas[name])
-		setTarget(entry, !known, "partition", partitions[name])
+		subset := subsetEntry(list[i])
+		if setTargets(subset, !known, replicas[name], partitions[name]) {
+			isChanged = true
+			list[i] = subset
+		}
 	}
-	status["subsetStatuses"] = list
+	if isChanged {
+		status["subsetStatuses"] = list
+	}
 }
 
-// setTarget leaves an entry alone that means the same already; a new one says everything.
-func setTarget(entry Tree, isNew bool, key string, v any) {
-	if v != nil && (isNew || !equal(target(entry, key), v)) {
-		entry[key] = v
+// subsetEntry is an element of the list that may be changed.
+func subsetEntry(element any) Tree { return fork(entry(element, "name", "replicas", "partition")) }
+
+// setTargets leaves an entry alone that means the same already; a new one says everything.
+func setTargets(subset Tree, isNew bool, replicas, partition any) (isChanged bool) {
+	for key, v := range map[string]any{"replicas": replicas, "partition": partition} {
+		if v != nil && (isNew || !equal(target(subset, key), v)) {
+			subset[key] = v
+			isChanged = true
+		}
 	}
+	return isChanged
 }
 
 // target is a number of an entry; an absent one means 0, nil is something else.
-func target(entry Tree, key string) any {
-	v, ok := entry[key]
+func target(subset Tree, key string) any {
+	v, ok := subset[key]
 	if !ok {
 		return json.Number("0")
 	}
@@ -88,8 +94,7 @@ func takeNumbers(t Tree, key string) Tree {
 func indexByName(list []any) map[string]int {
 	index := make(map[string]int, len(list))
 	for i, v := range list {
-		entry, _ := v.(Tree)
-		name := text(entry, "name")
+		name := text(entry(v, "name"), "name")
 		if _, ok := index[name]; !ok && name != "" {
 			index[name] = i
 		}
@@ -101,10 +106,8 @@ func subsetOrder(obj, replicas, partitions Tree) []string {
 	all := fork(replicas)
 	maps.Copy(all, partitions)
 	order := make([]string, 0, len(all))
-	subsets, _ := child(obj, "spec", "topology")["subsets"].([]any)
-	for _, v := range subsets {
-		subset, _ := v.(Tree)
-		name := text(subset, "name")
+	for v := range elements(child(obj, "spec", "topology")["subsets"]) {
+		name := text(entry(v, "name"), "name")
 		if _, ok := all[name]; ok {
 			order = append(order, name)
 			delete(all, name)
@@ -119,14 +122,18 @@ func subsetsDown(obj Tree) {
 	if status == nil {
 		return
 	}
-	list, _ := status["subsetStatuses"].([]any)
-	replicas, partitions := Tree{}, Tree{}
-	for name, i := range indexByName(list) {
-		entry, _ := list[i].(Tree)
-		if n := target(entry, "replicas"); n != nil {
+	replicas, partitions, seen := Tree{}, Tree{}, map[string]bool{}
+	for v := range elements(status["subsetStatuses"]) {
+		subset := entry(v, "name", "replicas", "partition")
+		name := text(subset, "name")
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if n := target(subset, "replicas"); n != nil {
 			replicas[name] = n
 		}
-		if n := target(entry, "partition"); n != nil {
+		if n := target(subset, "partition"); n != nil {
 			partitions[name] = n
 		}
 	}

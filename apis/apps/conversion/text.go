@@ -4,17 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // ConvertText is [Convert] for an object as JSON text; it appends the result, or nothing if there is an error. Members that no
-// mapping looks at are neither decoded nor copied into a tree: they go from text to text, in the order and the spelling that
-// they have, without the space between them. An object that is in the desired version already is appended as it is.
+// mapping looks at, and lists, are neither decoded nor copied into a tree: they go from text to text, in the order and the
+// spelling that they have, without the space between them. An object that is in the desired version already is appended as it is.
 //
 // data must be valid JSON: what is not may be read in part. A member that is there twice counts once where it is decoded, the
 // last one, and stays as it is where it is not.
 func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
+	return ConvertTextIf(func(int) error { return nil }, to, data, desiredAPIVersion)
+}
+
+// ConvertTextIf is [ConvertText] if what it takes can be afforded: afford is told of the bytes of memory, beside some times the
+// text, before they are taken, and its error is returned as it is.
+func ConvertTextIf(afford func(bytes int) error, to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
 	obj, err := header(data)
 	if err != nil {
 		return err
@@ -26,6 +33,9 @@ func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error 
 	case have == desiredAPIVersion:
 		to.Write(data)
 		return nil
+	}
+	if err := afford(m.reach().weigh(obj)); err != nil {
+		return err
 	}
 	if err := decodeReach(obj, m.reach()); err != nil {
 		return fmt.Errorf("decode object: %w", err)
@@ -132,7 +142,8 @@ func sketch(data []byte, r reach) (Tree, error) {
 	return t, decodeReach(t, r)
 }
 
-// decodeReach decodes what is in reach of a tree that has been sketched. What is no object has nothing below and is decoded whole.
+// decodeReach decodes what is in reach of a tree that has been sketched. What is no object has nothing below and is decoded
+// whole, but for lists: they are moved and compared as they are, and who looks into one reads its elements.
 func decodeReach(t Tree, r reach) error {
 	for _, g := range r {
 		raw, ok := t[g.member].(json.RawMessage)
@@ -144,7 +155,7 @@ func decodeReach(t Tree, r reach) error {
 		if len(g.below) > 0 && isObject(raw) {
 			v, err = sketch(raw, g.below)
 		} else {
-			v, err = DecodeValue(raw)
+			v, err = decodeBut(raw, isList)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", g.member, err)
@@ -158,21 +169,28 @@ func isObject(data []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(data, " 
 
 // DecodeValue reads any JSON value as [Decode] reads objects. raw must be valid, without space around it.
 func DecodeValue(raw []byte) (any, error) {
-	switch raw[0] {
-	case '{':
+	return decodeBut(raw, func([]byte) bool { return false })
+}
+
+// decodeBut leaves values as they are written where that is said of them.
+func decodeBut(raw []byte, stays func([]byte) bool) (any, error) {
+	switch {
+	case stays(raw):
+		return json.RawMessage(raw), nil
+	case raw[0] == '{':
 		t := Tree{}
 		for name, value := range rawjson.Members(raw) {
-			v, err := DecodeValue(value)
+			v, err := decodeBut(value, stays)
 			if err != nil {
 				return nil, err
 			}
 			t[string(name)] = v
 		}
 		return t, nil
-	case '[':
+	case raw[0] == '[':
 		l := []any{}
 		for value := range rawjson.Elements(raw) {
-			v, err := DecodeValue(value)
+			v, err := decodeBut(value, stays)
 			if err != nil {
 				return nil, err
 			}
@@ -181,6 +199,59 @@ func DecodeValue(raw []byte) (any, error) {
 		return l, nil
 	}
 	return decodeScalar(raw)
+}
+
+// isList tells whether a text is that of a list.
+func isList(raw []byte) bool { return len(raw) > 0 && raw[0] == '[' }
+
+// isSomeList tells whether a value is a list, decoded or not.
+func isSomeList(v any) bool {
+	_, isDecoded := v.([]any)
+	raw, _ := v.(json.RawMessage)
+	return isDecoded || isList(raw)
+}
+
+// isEmptyList is false of what is no list.
+func isEmptyList(v any) bool {
+	for range elements(v) {
+		return false
+	}
+	return isSomeList(v)
+}
+
+// elements are those of a list, as they are written if nobody decoded it; nothing of what is no list.
+func elements(v any) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				if !yield(e) {
+					return
+				}
+			}
+		case json.RawMessage:
+			for e := range rawjson.Elements(v) {
+				if !yield(json.RawMessage(e)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entry is an element that is an object, of which only some members are decoded if nobody decoded it; nil of any other.
+func entry(element any, members ...string) Tree {
+	if raw, ok := element.(json.RawMessage); ok {
+		if !isObject(raw) {
+			return nil
+		}
+		if t, err := sketch(raw, whole(members...)); err == nil {
+			return t
+		}
+		return nil
+	}
+	t, _ := element.(Tree)
+	return t
 }
 
 func decodeScalar(raw []byte) (any, error) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Tree is a JSON object. Its values are nil, bool, string, json.Number, []any and Tree; see [Decode]. Within this package what
-// nobody looks at may be json.RawMessage; see [ConvertText].
+// Tree is a JSON object. Its values are nil, bool, string, json.Number, []any and Tree; see [Decode]. Within this package lists
+// and what nobody looks at may be json.RawMessage; see [ConvertText].
 type Tree = map[string]any
 
 var errNoObject = errors.New("decode object: not a JSON object")
@@ -176,8 +176,8 @@ func isZero(v any) bool {
 		return v == ""
 	case json.Number:
 		return v == "0"
-	case []any:
-		return len(v) == 0
+	case []any, json.RawMessage:
+		return isEmptyList(v)
 	default:
 		return false
 	}
@@ -185,6 +185,18 @@ func isZero(v any) bool {
 
 // equal compares by spelling: 1 and 1.0 differ, null and absent members too. Shared subtrees cost nothing.
 func equal(a, b any) bool {
+	rawA, isRaw := a.(json.RawMessage)
+	rawB, isRawToo := b.(json.RawMessage)
+	switch {
+	case isRaw && isRawToo && bytes.Equal(rawA, rawB):
+		return true
+	case isRaw && isRawToo:
+		return equalTexts(rawA, rawB)
+	case isRaw:
+		return equalText(rawA, b)
+	case isRawToo:
+		return equalText(rawB, a)
+	}
 	switch a := a.(type) {
 	case Tree:
 		b, ok := b.(Tree)
@@ -209,6 +221,18 @@ func equal(a, b any) bool {
 	default:
 		return reflect.DeepEqual(a, b)
 	}
+}
+
+// equalText compares a text with a value.
+func equalText(raw json.RawMessage, v any) bool {
+	decoded, err := DecodeValue(raw)
+	return err == nil && equal(decoded, v)
+}
+
+// equalTexts compares texts that are not written in the same way.
+func equalTexts(a, b json.RawMessage) bool {
+	decoded, err := DecodeValue(a)
+	return err == nil && a[0] == b[0] && equalText(b, decoded)
 }
 
 func sameTree(a, b Tree) bool {
