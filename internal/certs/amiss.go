@@ -98,8 +98,7 @@ func (p *pass) isDue() bool {
 
 // isOverdue says whether something would be due even if it were earlier.
 func (r *Rotator) isOverdue(p pass) (bool, error) {
-	before := p.Clocks
-	before.Now, before.Local = before.Now.Add(-overdueAfter), before.Local.Add(-overdueAfter)
+	before := Clocks{p.Now.Add(-overdueAfter), p.Local.Add(-overdueAfter), p.Steady.Add(-overdueAfter)}
 	then, err := r.plan(p.ca, p.tls, p.readings, before)
 	return err == nil && then.isDue(), err
 }

@@ -74,12 +74,26 @@ func (o *Options) Status(ctx context.Context, env *app.Env, out io.Writer) error
 	if err := r.glanceAtTargets(ctx); err != nil {
 		return err
 	}
-	clocks := r.clocks()
-	p, err := r.plan(ca, tls, r.read(clocks.Steady), clocks)
+	p, err := r.planAsIfWatched(ca, tls)
 	if err != nil {
 		return err
 	}
 	return r.print(p, out)
+}
+
+// planAsIfWatched takes what a single look shows for what has been so all the time: whoever watches waits until targets have
+// trusted an authority for a while, and a wait that begins anew with every look would hide what is due.
+func (r *Rotator) planAsIfWatched(ca, tls *corev1.Secret) (pass, error) {
+	clocks := r.clocks()
+	readings := r.read(clocks.Steady)
+	clocks.Steady = clocks.Steady.Add(r.settings.PropagationDelay + overdueAfter)
+	p, err := r.plan(ca, tls, readings, clocks)
+	if err != nil || p.Observed.Serving == nil || p.Observed.Serving.Pair == nil {
+		return p, err
+	}
+	issued := r.settings.issuedAt(p.Observed.Serving.Pair.Certificate)
+	r.servingSince = clocks.Steady.Add(-clocks.Now.Sub(issued))
+	return r.plan(ca, tls, readings, clocks)
 }
 
 // glance is a rotator that reads once and tells nobody.

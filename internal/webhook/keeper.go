@@ -1,11 +1,13 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,7 +67,8 @@ func (k *Keeper) Load(o offered) (err error, told bool) { //nolint:revive // The
 		k.refused = o.version
 		return err, told
 	}
-	if old := k.current.Load(); old != nil && old.leaf.Equal(fresh.leaf) {
+	// What is sent beside the certificate may change without it.
+	if old := k.current.Load(); old != nil && slices.EqualFunc(old.pair.Certificate, fresh.pair.Certificate, bytes.Equal) {
 		k.count(reloadUnchanged)
 		return nil, false
 	}
@@ -96,29 +99,66 @@ func (k *Keeper) check(o offered) (*served, error) {
 	if err := leaf.VerifyHostname(k.host); err != nil {
 		return nil, fmt.Errorf("the certificate is for others: %w", err)
 	}
-	options := x509.VerifyOptions{CurrentTime: middle(leaf), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Intermediates: x509.NewCertPool()}
-	options.Roots = x509.NewCertPool()
-	if issuer := data[issuerKey]; len(issuer) > 0 {
-		if !options.Roots.AppendCertsFromPEM(issuer) {
-			return nil, errors.New("ca.crt holds no certificate")
-		}
-	} else {
-		// Without an issuer only the certificate's own words count.
-		options.Roots.AddCert(leaf)
-	}
-	for _, der := range pair.Certificate[1:] {
-		options.Intermediates.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	}
-	if _, err := leaf.Verify(options); err != nil {
-		return nil, fmt.Errorf("the certificate is not what it is said to be: %w", err)
+	if err := verify(leaf, pair.Certificate[1:], data[issuerKey], now); err != nil {
+		return nil, err
 	}
 	pair.Leaf = leaf
 	return &served{&pair, leaf}, nil
 }
 
-// middle is a time at which the leaf is valid: whether it is now has been judged, with allowance for clocks.
-func middle(leaf *x509.Certificate) time.Time {
-	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
+// verify makes sure that the certificate may serve and, if its issuer is named, is by it.
+func verify(leaf *x509.Certificate, chain [][]byte, issuer []byte, now time.Time) error {
+	options := x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool()}
+	all := []*x509.Certificate{leaf}
+	for _, der := range chain {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fmt.Errorf("parsing what is beside the certificate: %w", err)
+		}
+		options.Intermediates.AddCert(c)
+		all = append(all, c)
+	}
+	if len(issuer) > 0 {
+		roots := certificatesIn(issuer)
+		if len(roots) == 0 {
+			return fmt.Errorf("%s holds no certificate", issuerKey)
+		}
+		for _, c := range roots {
+			options.Roots.AddCert(c)
+		}
+		all = append(all, roots...)
+	} else {
+		// Without an issuer only the certificate's own words count.
+		options.Roots.AddCert(leaf)
+	}
+	var err error
+	for _, options.CurrentTime = range soon(all, now) {
+		if _, err = leaf.Verify(options); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the certificate is not what it is said to be: %w", err)
+}
+
+// certificatesIn are those that can be read.
+func certificatesIn(data []byte) (list []*x509.Certificate) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// soon are the times at which certificates are verified: where the clock is behind, those at which one of them begins to be
+// valid, and now, whose error is the one to tell.
+func soon(all []*x509.Certificate, now time.Time) (times []time.Time) {
+	for _, c := range all {
+		if ahead := c.NotBefore.Sub(now); ahead > 0 && ahead <= backdate {
+			times = append(times, c.NotBefore)
+		}
+	}
+	return append(times, now)
 }
 
 // Get is the pair of a handshake.
