@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -101,6 +102,9 @@ func versionOf(object []byte, kind string) (string, error) {
 }
 
 func decode(r *Asked, kind string) (*reviewed, error) {
+	if r.Object == nil {
+		return nil, errors.New("request.object is missing")
+	}
 	out := &reviewed{Asked: r, beta: r.Object}
 	version, err := versionOf(r.Object, kind)
 	if err != nil {

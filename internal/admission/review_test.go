@@ -24,3 +24,13 @@ func TestARefusalIsOfBoundedLength(t *testing.T) {
 	require.Equal(t, "a\u00e4", cut("a\u00e4\u00e4", 4))
 	require.Equal(t, "a\u00e4\u00e4", cut("a\u00e4\u00e4", 5))
 }
+
+func TestAReviewWithoutAnObjectSaysSo(t *testing.T) {
+	for _, object := range []string{``, `,"object":null`} {
+		body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE"` + object + `}}`
+		_, r, err := decodeReview([]byte(body))
+		require.NoError(t, err)
+		_, err = decode(r, "CloneSet")
+		require.EqualError(t, err, "request.object is missing")
+	}
+}

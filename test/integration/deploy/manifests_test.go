@@ -198,6 +198,16 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 	}
 }
 
+// TestComponentsThatExcludeEachOtherAreRefused, whichever comes first: the kubelet has the port.
+func TestComponentsThatExcludeEachOtherAreRefused(t *testing.T) {
+	for _, components := range [][]string{{"host-network", "port-10250"}, {"port-10250", "host-network"}} {
+		out, err := cluster.KubectlInput("", "kustomize", suite(t, components...).folder(t))
+		require.Error(t, err, components)
+		require.Contains(t, out+err.Error(), "recursed accumulation of path")
+		require.Contains(t, out+err.Error(), components[1])
+	}
+}
+
 // TestTakingOverBeginsWithoutHooks is the first step of section 10: processes, and nothing that refuses.
 func TestTakingOverBeginsWithoutHooks(t *testing.T) {
 	rendered := template(t, "--set", "webhooks.enabled=false,webhooks.podMode=guarded")
