@@ -116,7 +116,10 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, 
 		return
 	}
 	v.body = body
-	o := g.work(admission.Tell(ctx, &v.told), body, held, handle)
+	o, inTime := g.work(admission.Tell(ctx, &v.told), body, held, handle)
+	if inTime {
+		defer held.release()
+	}
 	v.stack = o.stack
 	switch {
 	case ctx.Err() != nil:
@@ -151,26 +154,40 @@ type outcome struct {
 	stack  string
 }
 
-// work has a body handled and waits for that, but not longer than the context allows: what goes on behind it holds its share
-// until it ends, and its outcome is nobody's. It says nothing then.
-func (g *gatekeeper) work(ctx context.Context, body []byte, held *share, handle Handle) outcome {
-	done := make(chan outcome, 1)
+// work has a body handled and waits for that, but not longer than the context allows. What goes on behind it holds its share
+// until it ends, and its outcome is nobody's; otherwise the share is the caller's to release.
+func (g *gatekeeper) work(ctx context.Context, body []byte, held *share, handle Handle) (o outcome, inTime bool) {
+	done := make(chan outcome)
 	go func() {
-		defer held.release()
-		var o outcome
-		if err := checkBody(body); err != nil {
-			o.code, o.err = http.StatusBadRequest, err
-		} else {
-			g.protect(held.known(ctx), &o, body, handle)
+		o := g.handle(held.known(ctx), body, handle)
+		select {
+		case done <- o:
+		case <-ctx.Done():
+			held.release()
 		}
-		done <- o
 	}()
 	select {
 	case o := <-done:
-		return o
+		return o, true
 	case <-ctx.Done():
-		return outcome{}
+		return outcome{}, false
 	}
+}
+
+// handle turns a panic into an answer: one body must not end the process.
+func (g *gatekeeper) handle(ctx context.Context, body []byte, handle Handle) (o outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.metrics.rejected.WithLabelValues("panic").Inc()
+			o = outcome{code: http.StatusInternalServerError, err: errors.New("an internal error; it has been logged"), stack: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	if o.err = checkBody(body); o.err != nil {
+		o.code = http.StatusBadRequest
+		return o
+	}
+	o.answer, o.code, o.err = handle(ctx, body)
+	return o
 }
 
 // A body is given room as it arrives, so that the budget is charged with what was sent and not with what was announced: who
@@ -313,16 +330,4 @@ func patience(r *http.Request) time.Duration {
 		return answerWithin
 	}
 	return max(time.Millisecond, min(answerWithin, said-answerEarly))
-}
-
-// protect turns a panic into an answer: one body must not end the process.
-func (g *gatekeeper) protect(ctx context.Context, o *outcome, body []byte, handle Handle) {
-	defer func() {
-		if p := recover(); p != nil {
-			g.metrics.rejected.WithLabelValues("panic").Inc()
-			o.stack = fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
-			o.answer, o.code, o.err = nil, http.StatusInternalServerError, errors.New("an internal error; it has been logged")
-		}
-	}()
-	o.answer, o.code, o.err = handle(ctx, body)
 }
