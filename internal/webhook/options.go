@@ -63,7 +63,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ServiceName, "service-name", o.ServiceName, "Service that the webhooks are called by")
 	f.StringVar(&o.ServiceNamespace, "service-namespace", o.ServiceNamespace, "namespace of that Service")
 	f.StringVar(&o.MaxConversionBody, "max-conversion-body", o.MaxConversionBody, "largest body of a conversion review")
-	f.StringVar(&o.MaxInFlight, "max-inflight-bytes", o.MaxInFlight, "sum of the bodies that are worked on at a time")
+	f.StringVar(&o.MaxInFlight, "max-inflight-bytes", o.MaxInFlight, "sum of the bodies that are worked on at a time, with what their conversion takes beside them")
 	f.StringVar(&o.TemplateValidation, "template-validation", o.TemplateValidation, "dry-run: the API server judges Pod templates; off: nobody does")
 	f.StringVar(&o.HistoryNamespace, "history-namespace", o.HistoryNamespace, "namespace of the SidecarSets' revisions and of ConfigMap "+settingsName)
 	f.BoolVar(&o.PatchPodMetadataAllowed, "sidecarset-patch-pod-metadata-defaults-allowed", o.PatchPodMetadataAllowed, "let SidecarSets patch annotations of Pods that ConfigMap "+settingsName+" says nothing about")
