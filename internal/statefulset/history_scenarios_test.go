@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -300,6 +301,48 @@ func TestPodsThatAreNotReadyAreNotCountedAsUpdatedAndReady(t *testing.T) {
 	f.unready(1)
 	f.Rest()
 	require.EqualValues(t, 1, f.Set().Status.UpdatedReadyReplicas)
+}
+
+func TestUpdatedPodsAreAvailableAfterMinReadySeconds(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, unavailable("3"), partition(1), minReady(60))
+	f.Wait(2 * time.Minute)
+	f.Edit(image("b"))
+	f.Rest()
+	check := func(updatedReady, updatedAvailable, available int32) {
+		t.Helper()
+		s := f.Set().Status
+		require.Equal(t, []int32{updatedReady, updatedAvailable, available}, []int32{s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas, s.AvailableReplicas})
+	}
+	check(2, 0, 1)
+	f.Wait(2 * time.Minute)
+	f.Rest()
+	check(2, 2, 3)
+}
+
+func TestCollisionsOfRevisionNamesAreCounted(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	require.Equal(t, ptr.To(int32(0)), f.Set().Status.CollisionCount, "always written")
+	f.Edit(image("b"))
+	f.Rest()
+	name := f.Set().Status.UpdateRevision
+
+	f = newFixture(t)
+	f.start(1)
+	f.Put(modelcluster.Revisions, &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "other"},
+		Data:       runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"spec":{"containers":[]}}}}`)},
+	})
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "0:b", f.state())
+	require.Equal(t, ptr.To(int32(1)), f.Set().Status.CollisionCount)
+	require.NotEqual(t, name, f.Set().Status.UpdateRevision)
+	f.Restart()
+	f.Edit(image("c"))
+	f.Rest()
+	require.Equal(t, ptr.To(int32(1)), f.Set().Status.CollisionCount, "it is kept")
 }
 
 func TestAPromotionMakesRoomInTheHistory(t *testing.T) {
