@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -69,6 +70,26 @@ func TestScenario109APromotionWaitsForAllPods(t *testing.T) {
 	require.Equal(t, "0:b 1:b 2:b", f.state())
 	require.EqualValues(t, 3, f.Set().Status.ReadyReplicas)
 	require.EqualValues(t, 3, f.Set().Status.CurrentReplicas)
+}
+
+func TestScenario109APromotionWaitsUntilAllPodsAreReady(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.start(3, policy)
+		f.Edit(image("b"))
+		for f.state() != "1:b 2:b" {
+			f.Pass()
+		}
+		isPromoted := func() bool { return f.Set().Status.CurrentRevision == f.Set().Status.UpdateRevision }
+		f.sync()
+		f.sync()
+		require.Equal(t, "0:b 1:b 2:b", f.state())
+		require.EqualValues(t, []int32{3, 3, 2}, []int32{f.Set().Status.Replicas, f.Set().Status.UpdatedReplicas, f.Set().Status.ReadyReplicas})
+		require.False(t, isPromoted(), "the last Pod is not ready")
+		f.Settle()
+		f.sync()
+		require.True(t, isPromoted())
+	})
 }
 
 func TestScenario110ACanarySurvivesScalingToZero(t *testing.T) {
@@ -225,14 +246,41 @@ func TestRevisionsOfNobodyAreAdopted(t *testing.T) {
 	}
 }
 
+// Beside Pods that are not wanted any more, as many as are wanted can be updated, or ready.
 func TestAPromotionWaitsForPodsThatAreToGo(t *testing.T) {
-	f := newFixture(t)
-	f.start(4, parallel)
-	f.stick(3)
-	f.unready(3)
-	f.Edit(replicas(3), image("b"))
-	f.Rest()
-	require.NotEqual(t, f.Set().Status.CurrentRevision, f.Set().Status.UpdateRevision)
+	for n, serves := range map[string]bool{"one that serves": true, "one that does not": false} {
+		t.Run(n, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(4, parallel)
+			f.stick(3)
+			f.Edit(replicas(3), image("b"))
+			f.Rest()
+			if !serves {
+				f.breakDown(3)
+				f.Rest()
+			}
+			s := f.Set().Status
+			require.Equal(t, "0:b 1:b 2:b", f.state())
+			require.Equal(t, "3", f.terminating())
+			require.EqualValues(t, []int32{4, 3}, []int32{s.Replicas, s.UpdatedReplicas})
+			require.NotEqual(t, s.CurrentRevision, s.UpdateRevision)
+			f.EditPod(name(3), func(p *corev1.Pod) { p.Finalizers = nil })
+			f.Settle()
+			f.Rest()
+			require.Equal(t, f.Set().Status.CurrentRevision, f.Set().Status.UpdateRevision)
+		})
+	}
+}
+
+// breakDown makes a Pod that goes unready: the kubelet of the model leaves it as it is.
+func (f *fixture) breakDown(ordinal int) {
+	f.EditPod(name(ordinal), func(p *corev1.Pod) {
+		for i := range p.Status.Conditions {
+			if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+				c.Status = corev1.ConditionFalse
+			}
+		}
+	})
 }
 
 func TestPodsThatWereJustTakenDownAreNotCounted(t *testing.T) {
@@ -253,6 +301,48 @@ func TestPodsThatAreNotReadyAreNotCountedAsUpdatedAndReady(t *testing.T) {
 	f.unready(1)
 	f.Rest()
 	require.EqualValues(t, 1, f.Set().Status.UpdatedReadyReplicas)
+}
+
+func TestUpdatedPodsAreAvailableAfterMinReadySeconds(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, unavailable("3"), partition(1), minReady(60))
+	f.Wait(2 * time.Minute)
+	f.Edit(image("b"))
+	f.Rest()
+	check := func(updatedReady, updatedAvailable, available int32) {
+		t.Helper()
+		s := f.Set().Status
+		require.Equal(t, []int32{updatedReady, updatedAvailable, available}, []int32{s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas, s.AvailableReplicas})
+	}
+	check(2, 0, 1)
+	f.Wait(2 * time.Minute)
+	f.Rest()
+	check(2, 2, 3)
+}
+
+func TestCollisionsOfRevisionNamesAreCounted(t *testing.T) {
+	f := newFixture(t)
+	f.start(1)
+	require.Equal(t, ptr.To(int32(0)), f.Set().Status.CollisionCount, "always written")
+	f.Edit(image("b"))
+	f.Rest()
+	name := f.Set().Status.UpdateRevision
+
+	f = newFixture(t)
+	f.start(1)
+	f.Put(modelcluster.Revisions, &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "other"},
+		Data:       runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"spec":{"containers":[]}}}}`)},
+	})
+	f.Edit(image("b"))
+	f.Rest()
+	require.Equal(t, "0:b", f.state())
+	require.Equal(t, ptr.To(int32(1)), f.Set().Status.CollisionCount)
+	require.NotEqual(t, name, f.Set().Status.UpdateRevision)
+	f.Restart()
+	f.Edit(image("c"))
+	f.Rest()
+	require.Equal(t, ptr.To(int32(1)), f.Set().Status.CollisionCount, "it is kept")
 }
 
 func TestAPromotionMakesRoomInTheHistory(t *testing.T) {

@@ -381,6 +381,29 @@ func TestScenario74ABadRolloutIsTakenBackInOrder(t *testing.T) {
 	}
 }
 
+// A new revision may also run and never become ready. Its Pod is of neither the old nor the wanted revision by then, so that
+// there is nothing to wait for.
+func TestARevisionThatRunsAndIsNeverReadyIsTakenBackInOrder(t *testing.T) {
+	for n, policy := range map[string]edit{"anew": func(*v1beta1.StatefulSet) {}, "in place": inPlace} {
+		for _, next := range []string{"a", "c"} {
+			t.Run(n+" to "+next, func(t *testing.T) {
+				f := newFixture(t)
+				f.start(3, policy)
+				f.Edit(image("b-unready"))
+				f.Rest()
+				require.Equal(t, "0:a 1:a 2:b", f.state())
+				require.Equal(t, corev1.PodRunning, f.Pod(name(2)).Status.Phase)
+				require.Equal(t, 2, f.Available())
+				f.Edit(image(next))
+				f.Rest()
+				require.Equal(t, "0:x 1:x 2:x", replaceAll(f.state(), next))
+				require.Equal(t, 3, f.Available())
+				require.Equal(t, f.Set().Status.UpdateRevision, f.Set().Status.CurrentRevision)
+			})
+		}
+	}
+}
+
 func replaceAll(state, image string) string {
 	out := []byte(state)
 	for i := range out {

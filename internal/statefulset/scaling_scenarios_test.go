@@ -12,6 +12,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
+	"github.com/flotilla-k8s/flotilla/internal/pods"
 )
 
 func TestScenarios30To34ScalingInOrder(t *testing.T) {
@@ -44,6 +45,23 @@ func TestScenarios30To34ScalingInOrder(t *testing.T) {
 		f.ready(0, 1, 2)
 		require.Equal(t, []string{"0 1 2", "0 1", "0", ""}, f.passes())
 	})
+}
+
+// A Pod that is to go is waited for until it is available, which a healthy one is only after a while.
+func TestScalingInOrderWaitsForMinReadySecondsOfThePodThatGoes(t *testing.T) {
+	f := newFixture(t)
+	f.create(2, minReady(60))
+	f.Live(time.Minute)
+	require.Equal(t, "0", f.ordinals())
+	f.Live(50 * time.Second)
+	require.Equal(t, "0 1", f.ordinals())
+	f.Edit(replicas(1))
+	readySince := pods.Condition(f.Pod(name(1)), corev1.PodReady).LastTransitionTime
+	f.Live(readySince.Add(59 * time.Second).Sub(f.Clock.Now()))
+	require.Equal(t, "0 1", f.ordinals())
+	require.EqualValues(t, []int32{2, 1}, []int32{f.Set().Status.ReadyReplicas, f.Set().Status.AvailableReplicas})
+	f.Live(2 * time.Second)
+	require.Equal(t, "0", f.ordinals())
 }
 
 func TestScenario30EachDeletionWaitsForTheFormer(t *testing.T) {

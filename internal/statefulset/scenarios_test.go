@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,32 @@ func TestScenario2IdentityOfAPod(t *testing.T) {
 	require.Equal(t, "StatefulSet", owner.Kind)
 	require.True(t, *owner.BlockOwnerDeletion)
 	require.True(t, pods.HasGate(p, pub.KruisePodReady))
+}
+
+func TestAPodHasWhatItsTemplateSays(t *testing.T) {
+	f := newFixture(t)
+	f.create(1, func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Finalizers = []string{"example.com/backup", "example.com/log"}
+		s.Spec.Template.Annotations = map[string]string{"note": "x"}
+	})
+	f.Wait(90 * time.Second)
+	f.sync()
+	p := f.Pod(name(0))
+	require.Equal(t, []string{"example.com/backup", "example.com/log"}, p.Finalizers)
+	require.Equal(t, "x", p.Annotations["note"])
+	require.Equal(t, f.Clock.Now().UTC().Format(time.RFC3339), p.Annotations[pub.LifecycleTimestampKey])
+}
+
+func TestALabelThatSaysAnotherNameIsRepaired(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.start(2, policy)
+		f.label(1, appsv1.StatefulSetPodNameLabel, name(0))
+		f.label(1, appsv1.PodIndexLabel, "0")
+		f.Rest()
+		require.Equal(t, name(1), f.Pod(name(1)).Labels[appsv1.StatefulSetPodNameLabel])
+		require.Equal(t, "1", f.Pod(name(1)).Labels[appsv1.PodIndexLabel])
+	})
 }
 
 func TestScenario3ParallelCreatesAllAtOnce(t *testing.T) {
@@ -119,6 +146,10 @@ func TestScenario8LabelsOfAClaim(t *testing.T) {
 	f := newFixture(t)
 	f.start(1, claimTemplate("www", "1Gi"))
 	require.Equal(t, map[string]string{"x": "1", "app": "web"}, f.Claim("www-web-0").Labels)
+
+	f = newFixture(t)
+	f.start(1, claimTemplate("www", "1Gi"), func(s *v1beta1.StatefulSet) { s.Spec.VolumeClaimTemplates[0].Labels["app"] = "other" })
+	require.Equal(t, map[string]string{"x": "1", "app": "web"}, f.Claim("www-web-0").Labels, "the selector has the last word")
 }
 
 func preNormal(s *v1beta1.StatefulSet) {

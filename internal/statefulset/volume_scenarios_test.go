@@ -362,6 +362,28 @@ func TestAnObstacleToOneClaimKeepsTheBudgetOfTheOther(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
+func TestVolumesOfClaimsComeFirstInTheOrderOfTheirTemplates(t *testing.T) {
+	f := newFixture(t)
+	f.start(1, claimTemplate("www", "1Gi"), claimTemplate("data", "1Gi"), claimTemplate("logs", "1Gi"), func(s *v1beta1.StatefulSet) {
+		for _, n := range []string{"b", "data", "a"} {
+			s.Spec.Template.Spec.Volumes = append(s.Spec.Template.Spec.Volumes, corev1.Volume{
+				Name: n, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+			})
+		}
+	})
+	var order []string
+	for _, v := range f.Pod(name(0)).Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			require.Equal(t, v.Name+"-web-0", v.PersistentVolumeClaim.ClaimName)
+			require.False(t, v.PersistentVolumeClaim.ReadOnly)
+			order = append(order, "claim "+v.Name)
+		} else {
+			order = append(order, v.Name)
+		}
+	}
+	require.Equal(t, []string{"claim www", "claim data", "claim logs", "b", "a"}, order)
+}
+
 func TestAVolumeOfTheNameOfANewClaimTemplateIsNotItsClaim(t *testing.T) {
 	f := newFixture(t)
 	f.start(2, func(s *v1beta1.StatefulSet) {
@@ -405,6 +427,19 @@ func TestAClaimThatIsAboutToGoIsNotCounted(t *testing.T) {
 	f.Delete(modelcluster.Claims, namespace+"/www-web-1")
 	f.Rest()
 	require.Equal(t, "1/1", f.claimStatus())
+}
+
+func TestAClaimWithoutItsPodIsNotCounted(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, parallel, claimTemplate("www", "1Gi"))
+	require.Equal(t, "3/3", f.claimStatus())
+	f.Remove(modelcluster.Pods, namespace+"/"+name(1))
+	f.Refuse("create", modelcluster.Pods, nil)
+	f.ShowAll()
+	_, err := f.Sync()
+	require.Error(t, err)
+	require.NotNil(t, f.Claim("www-web-1"))
+	require.Equal(t, "2/2", f.claimStatus())
 }
 
 // Whoever waits for Ready wants to use what was asked for: volumes and their sizes are part of it, as far as the strategy
