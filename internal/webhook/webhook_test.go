@@ -218,7 +218,9 @@ func TestWorkThatIsTooSlowIsNotWaitedFor(t *testing.T) {
 func TestWhatUnderstandingTakesIsCharged(t *testing.T) {
 	g := newGate(1 << 20)
 	server := &Server{env: &app.Env{Log: logr.Discard(), Clock: clock.RealClock{}}, metrics: g.metrics}
-	convert := func(ctx context.Context, body []byte) ([]byte, int, error) { return conversion.Handle(ctx, body, server) }
+	convert := func(ctx context.Context, body []byte) ([]byte, int, error) {
+		return conversion.Handle(ctx, body, server)
+	}
 	// An object has as many members as that, of which each takes 600 bytes.
 	body := func(members ...int) string {
 		var objects []string
