@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
@@ -71,6 +72,16 @@ func (l *lab) admit() {
 		}
 		if value(l.T, o, "spec", "revisionHistoryLimit") == nil {
 			return errors.New("nobody has filled in the defaults")
+		}
+		// The API server learns of the two configurations one after the other; only the validating hook refuses this template.
+		bad := cloneSet("v1beta1", nil)
+		require.NoError(l, unstructured.SetNestedSlice(bad.Object, []any{map[string]any{"name": "C_", "image": "x"}}, "spec", "template", "spec", "containers"))
+		_, err = l.of("clonesets", "v1beta1").Create(ctx, bad, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("nobody has looked at the template")
+		}
+		if !apierrors.IsInvalid(err) {
+			return err
 		}
 		return nil
 	})

@@ -40,7 +40,7 @@ func (l *lab) counts(since map[string]int) map[string]int {
 	l.Helper()
 	out := map[string]int{}
 	for series, n := range l.measured() {
-		others := slices.ContainsFunc([]string{"convert", "conversion", `method="GET"`}, func(s string) bool { return strings.Contains(series, s) })
+		others := slices.ContainsFunc([]string{"convert", "conversion", `method="GET"`, `verb="GET"`}, func(s string) bool { return strings.Contains(series, s) })
 		if strings.Contains(series, "_total{") && !others && n != since[series] {
 			out[series] = n - since[series]
 		}
