@@ -330,7 +330,7 @@ func TestScenario027To030_BundlesThatAreResetAreRepairedByOneWrite(t *testing.T)
 
 func TestScenario002_WhatAppearsLaterIsFilled(t *testing.T) {
 	l := newLab(t)
-	l.start()
+	l.start(oneCRD)
 	l.trusted(false)
 	l.configure()
 	l.trustedWithin(time.Second, true)
@@ -383,7 +383,7 @@ func TestScenario009_ACRDOfGarbageIsEstablished(t *testing.T) {
 func TestScenario004_TwoRotatorsMakeOneGeneration(t *testing.T) {
 	l := newLab(t)
 	l.configure()
-	both := []*localcluster.Process{l.start(), l.start()}
+	both := []*localcluster.Process{l.start(oneCRD), l.start(oneCRD)}
 	l.within(5*time.Second, "one bundle everywhere", func(ctx context.Context) error { return l.published(ctx, 2) })
 	first, err := l.secret(t.Context(), caSecret)
 	require.NoError(t, err)
