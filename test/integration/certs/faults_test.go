@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -152,11 +154,29 @@ func TestScenario053And054_WhatHasExpiredIsReplacedAtTheStart(t *testing.T) {
 				_, err := cluster.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
 				require.NoError(t, err)
 			}
-			l.start()
-			l.trusted(true)
-			if nextUntil > 0 {
-				require.NoError(t, l.verifies(t.Context(), a.Next.PEM()), "by the successor")
+			// Everybody trusts what there was.
+			bundle := base64.StdEncoding.EncodeToString(slices.Concat(a.Current.PEM(), a.Next.PEM()))
+			l.patchCRD(fmt.Sprintf(`[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":%q}]`, bundle))
+			l.patchHooks(fmt.Sprintf(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":%q}]`, bundle))
+			mark := l.mark()
+			l.start(oneCRD)
+			if nextUntil < 0 {
+				l.trustedWithin(10*time.Second, true)
+				return
 			}
+			l.within(3*time.Second, "a certificate by the successor", func(ctx context.Context) error { return l.verifies(ctx, a.Next.PEM()) })
+			l.trustedWithin(5*time.Second, true)
+			harness.Eventually(t, "publishing", harness.Patience, func(ctx context.Context) error {
+				ca, err := l.secret(ctx, caSecret)
+				if err != nil {
+					return err
+				}
+				return l.published(ctx, certificatesIn(ca.Data["bundle.crt"]))
+			})
+			written := l.written(mark)
+			issued, patched := slices.Index(written, wroteTLS), slices.IndexFunc(written, func(w string) bool { return strings.HasPrefix(w, "patch ") })
+			require.GreaterOrEqual(t, issued, 0, written)
+			require.Greater(t, patched, issued, "the certificate comes before any target is patched: %v", written)
 		})
 	}
 }
@@ -171,7 +191,8 @@ func TestScenario056And057_ClocksThatDiffer(t *testing.T) {
 	l.trusted(true)
 	harness.Eventually(t, "the event ClockSkew", harness.Patience, func(ctx context.Context) error { return l.told(ctx, "ClockSkew") })
 	// It is the API server's clock that counts, as the rotator sees it.
-	l.askAt("promote-after", time.Now().Add(10*time.Minute))
+	// A second later, that is: requests count for what was made in a second before theirs.
+	l.askAt("promote-after", time.Now().Add(10*time.Minute+time.Second))
 	harness.Eventually(t, "a promotion", harness.Patience, func(ctx context.Context) error { return l.published(ctx, 3) })
 	p.Kill()
 	g.setClock(-10 * time.Minute)
@@ -251,7 +272,8 @@ func TestScenario060_ALeaderThatWasStoppedEnds(t *testing.T) {
 	l.trusted(true)
 	l.start(flags...)
 	require.NoError(t, syscall.Kill(first.Pid(), syscall.SIGSTOP))
-	l.ask("promote-after")
+	// The authorities may have been made in this very second.
+	l.askAt("promote-after", time.Now().Add(time.Second))
 	harness.Eventually(t, "the other one promotes", harness.Patience, func(ctx context.Context) error { return l.published(ctx, 3) })
 	before := l.versions()
 	require.NoError(t, syscall.Kill(first.Pid(), syscall.SIGCONT))

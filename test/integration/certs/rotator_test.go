@@ -3,11 +3,15 @@ package certs
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
+	"github.com/flotilla-k8s/flotilla/internal/certs"
 	"github.com/flotilla-k8s/flotilla/test/harness"
 	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
@@ -34,6 +39,7 @@ const (
 	caSecret      = "flotilla-webhook-ca"
 	tlsSecret     = "flotilla-webhook-tls"
 	configuration = "flotilla-validating-webhook-configuration"
+	mutating      = "flotilla-mutating-webhook-configuration"
 	clonesets     = "clonesets.apps.kruise.io"
 )
 
@@ -53,7 +59,18 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// clean removes what a rotator makes, and the configuration that tests make. The test's own context may have ended.
+// slack is how many times as long as a scenario allows is waited: the machine may be slow, and have other things to do.
+const slack = 10
+
+// within waits for what a scenario wants within a time, with slack, and tells how long it took.
+func (l *lab) within(limit time.Duration, what string, check func(ctx context.Context) error) {
+	l.Helper()
+	begin := time.Now()
+	harness.Eventually(l, what, slack*limit, check)
+	l.Logf("%s: %s of %s", what, time.Since(begin).Round(time.Millisecond), limit)
+}
+
+// clean removes what a rotator makes, and the configurations that tests make. The test's own context may have ended.
 func (l *lab) clean() {
 	ctx := context.Background()
 	for _, name := range []string{caSecret, tlsSecret} {
@@ -62,9 +79,14 @@ func (l *lab) clean() {
 			l.Fatal(err)
 		}
 	}
-	err := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, configuration, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		l.Fatal(err)
+	api := cluster.Kube.AdmissionregistrationV1()
+	for _, err := range []error{
+		api.ValidatingWebhookConfigurations().Delete(ctx, configuration, metav1.DeleteOptions{}),
+		api.MutatingWebhookConfigurations().Delete(ctx, mutating, metav1.DeleteOptions{}),
+	} {
+		if err != nil && !apierrors.IsNotFound(err) {
+			l.Fatal(err)
+		}
 	}
 	l.patchCRD(`[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":""}]`)
 }
@@ -100,6 +122,15 @@ func (l *lab) configure() {
 		Webhooks:   []admissionv1.ValidatingWebhook{hook("vcloneset.kb.io", "flotilla-webhook"), hook("theirs.example.com", "another")},
 	}, metav1.CreateOptions{})
 	require.NoError(l, err)
+}
+
+// shipped is the manifest of the hooks. Nobody has to answer them as long as nobody writes what they are about.
+func shipped() string { return filepath.Join(cluster.Root, "deploy", "webhooks", "webhooks.yaml") }
+
+// ship applies it.
+func (l *lab) ship() {
+	l.Helper()
+	l.kubectl("", "apply", "--server-side", "-f", shipped())
 }
 
 func (l *lab) hooks(ctx context.Context) (*admissionv1.ValidatingWebhookConfiguration, error) {
@@ -140,10 +171,18 @@ func (l *lab) verifies(ctx context.Context, bundle []byte) error {
 	return err
 }
 
+// bootstrap is within what time a rotator that starts has done all that there is to do.
+const bootstrap = 3 * time.Second
+
 // trusted waits until everything that is to trust the serving pair does.
 func (l *lab) trusted(withHooks bool) {
 	l.Helper()
-	harness.Eventually(l, "trust everywhere", harness.Patience, func(ctx context.Context) error {
+	l.trustedWithin(bootstrap, withHooks)
+}
+
+func (l *lab) trustedWithin(limit time.Duration, withHooks bool) {
+	l.Helper()
+	l.within(limit, "trust everywhere", func(ctx context.Context) error {
 		bundle, err := l.crdBundle(ctx)
 		if err != nil {
 			return err
@@ -161,47 +200,143 @@ func (l *lab) trusted(withHooks bool) {
 
 func certificatesIn(bundle []byte) int { return bytes.Count(bundle, []byte("BEGIN CERTIFICATE")) }
 
-func TestScenario001And027_BundlesAreFilledAndRepaired(t *testing.T) {
+// TestScenario001_AnEmptyClusterIsFilled has a webhook-server that waits for its pair, and the hooks as shipped.
+func TestScenario001_AnEmptyClusterIsFilled(t *testing.T) {
+	l := newLab(t)
+	l.ship()
+	crds := l.crds.ApiextensionsV1().CustomResourceDefinitions()
+	health := harness.FreeAddress(t)
+	cluster.StartController(t, "webhook-server", "", "--bind-address="+harness.FreeAddress(t), "--health-probe-bind-address="+health, "--shutdown-delay=1s")
+	harness.Eventually(t, "the webhook-server", harness.Patience, func(ctx context.Context) error {
+		_, err := localcluster.Get(ctx, "http://"+health+"/healthz")
+		return err
+	})
+	isReady := func(ctx context.Context) error {
+		_, err := localcluster.Get(ctx, "http://"+health+"/readyz")
+		return err
+	}
+	require.Error(t, isReady(t.Context()), "there is no pair yet")
+
+	l.start()
+	l.within(bootstrap, "Secrets and bundles", func(ctx context.Context) error {
+		ca, err := l.secret(ctx, caSecret)
+		if err != nil {
+			return err
+		}
+		for _, key := range []string{"current.crt", "current.key", "next.crt", "next.key"} {
+			if len(ca.Data[key]) == 0 {
+				return fmt.Errorf("%s is missing", key)
+			}
+		}
+		bundle := ca.Data["bundle.crt"]
+		if n := certificatesIn(bundle); n != 2 {
+			return fmt.Errorf("%d certificates in the bundle", n)
+		}
+		if err := l.verifies(ctx, bundle); err != nil {
+			return err
+		}
+		api := cluster.Kube.AdmissionregistrationV1()
+		validating, err := l.hooks(ctx)
+		if err != nil {
+			return err
+		}
+		changing, err := api.MutatingWebhookConfigurations().Get(ctx, mutating, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var entries []admissionv1.WebhookClientConfig
+		for i := range validating.Webhooks {
+			entries = append(entries, validating.Webhooks[i].ClientConfig)
+		}
+		for i := range changing.Webhooks {
+			entries = append(entries, changing.Webhooks[i].ClientConfig)
+		}
+		for i, e := range entries {
+			if !bytes.Equal(e.CABundle, bundle) {
+				return fmt.Errorf("hook %d does not hold the bundle", i)
+			}
+		}
+		list, err := crds.List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=flotilla"})
+		if err != nil {
+			return err
+		}
+		converted := 0
+		for _, crd := range list.Items {
+			if c := crd.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter {
+				converted++
+				if !bytes.Equal(c.Webhook.ClientConfig.CABundle, bundle) {
+					return fmt.Errorf("%s does not hold the bundle", crd.Name)
+				}
+			}
+		}
+		if converted < 5 {
+			return fmt.Errorf("%d kinds are converted", converted)
+		}
+		return nil
+	})
+	l.within(2*time.Second, "readiness of the webhook-server", isReady)
+}
+
+func TestScenario027To030_BundlesThatAreResetAreRepairedByOneWrite(t *testing.T) {
 	l := newLab(t)
 	l.configure()
-	l.start()
-	l.trusted(true)
-	bundle, err := l.crdBundle(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, certificatesIn(bundle))
+	l.start(oneCRD)
+	published := func(ctx context.Context) error { return l.published(ctx, 2) }
+	l.within(bootstrap, "publishing", published)
 	before, err := l.hooks(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, before.Webhooks[1].ClientConfig.CABundle, "what calls somebody else is left alone")
-
-	for what, value := range map[string]string{
-		"empty":       "",
-		"garbage":     base64.StdEncoding.EncodeToString([]byte("garbage")),
-		"one's own":   base64.StdEncoding.EncodeToString(bundle[:len(bundle)/2]),
-		"one newline": "Cg==",
-	} {
-		patch := fmt.Sprintf(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":%q}]`, value)
+	bundle := before.Webhooks[0].ClientConfig.CABundle
+	first := bundle[:bytes.LastIndex(bundle, []byte("-----BEGIN"))]
+	second := bundle[len(first):]
+	foreign, err := certs.NewAuthority(rand.Reader, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	reset := func(value []byte) {
+		t.Helper()
+		patch := fmt.Sprintf(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":%q}]`, base64.StdEncoding.EncodeToString(value))
 		_, err := cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), configuration, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-		require.NoError(t, err, what)
-		l.trusted(true)
+		require.NoError(t, err)
+	}
+
+	for what, value := range map[string][]byte{
+		"27 empty": nil, "28 garbage": []byte("garbage"), "28 a newline": []byte("\n"), "28 another authority": foreign.PEM(),
+		"28 half of it": first, "29 a foreign one beside": slices.Concat(bundle, foreign.PEM()),
+	} {
+		mark := l.mark()
+		reset(value)
+		l.within(time.Second, what, published)
+		require.Equal(t, []string{patchedHooks}, l.written(mark), what)
 	}
 	after, err := l.hooks(t.Context())
 	require.NoError(t, err)
 	before.Webhooks[0].ClientConfig.CABundle, after.Webhooks[0].ClientConfig.CABundle = nil, nil
 	require.Equal(t, before.Webhooks, after.Webhooks, "nothing but the bundle was written")
+	harness.Eventually(t, "the event", harness.Patience, func(ctx context.Context) error { return l.told(ctx, "CABundleRepaired") })
 
-	l.patchCRD(`[{"op":"add","path":"/spec/conversion/webhook/clientConfig/caBundle","value":""}]`)
-	l.trusted(true)
+	t.Log("30: another order and a comment are no reset")
+	mark := l.mark()
+	reset(slices.Concat([]byte("# by hand\n"), second, first))
+	// That nothing is done shows only in time. All the repairs from above took less.
+	harness.Consistently(t, "no write", 2*time.Second, func(context.Context) error {
+		if written := l.written(mark); len(written) > 0 {
+			return fmt.Errorf("there was %v", written)
+		}
+		return nil
+	})
+	reset(nil)
+	l.within(time.Second, "a repair", published)
+	require.Equal(t, []string{patchedHooks}, l.written(mark))
 }
 
 func TestScenario002_WhatAppearsLaterIsFilled(t *testing.T) {
 	l := newLab(t)
-	l.start()
+	l.start(oneCRD)
 	l.trusted(false)
 	l.configure()
-	l.trusted(true)
+	l.trustedWithin(time.Second, true)
 	require.NoError(t, cluster.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), configuration, metav1.DeleteOptions{}))
 	l.configure()
-	l.trusted(true)
+	l.trustedWithin(time.Second, true)
 }
 
 // TestScenario009_ACRDOfGarbageIsEstablished creates a CRD anew, with a bundle that is none.
@@ -241,54 +376,104 @@ func TestScenario009_ACRDOfGarbageIsEstablished(t *testing.T) {
 		return err
 	})
 	harness.Eventually(t, "a new CRD", harness.Patience, create)
-	begun := time.Now()
+	l.within(2*time.Second, "establishment", isEstablished)
 	l.trusted(false)
-	harness.Eventually(t, "establishment", harness.Patience, isEstablished)
-	t.Logf("established after %s", time.Since(begun))
 }
 
 func TestScenario004_TwoRotatorsMakeOneGeneration(t *testing.T) {
 	l := newLab(t)
 	l.configure()
-	l.start()
-	l.start()
-	l.trusted(true)
+	both := []*localcluster.Process{l.start(oneCRD), l.start(oneCRD)}
+	l.within(5*time.Second, "one bundle everywhere", func(ctx context.Context) error { return l.published(ctx, 2) })
 	first, err := l.secret(t.Context(), caSecret)
 	require.NoError(t, err)
-	harness.Eventually(t, "two certificates everywhere", harness.Patience, func(ctx context.Context) error {
-		bundle, err := l.crdBundle(ctx)
-		if err == nil && !bytes.Equal(bundle, first.Data["bundle.crt"]) {
-			err = errors.New("another bundle than the Secret's")
+	// Whoever was slower is at work all the while.
+	harness.Consistently(t, "one generation", 5*time.Second, func(ctx context.Context) error {
+		if again, err := l.secret(ctx, caSecret); err != nil || again.ResourceVersion != first.ResourceVersion {
+			return fmt.Errorf("the authorities were written again: %w", err)
 		}
-		return err
+		return l.published(ctx, 2)
 	})
-	again, err := l.secret(t.Context(), caSecret)
-	require.NoError(t, err)
-	require.Equal(t, first.ResourceVersion, again.ResourceVersion)
+	conflicts := 0
+	for _, p := range both {
+		require.Empty(t, l.logged(p, func(level, _ string) bool { return level == "error" || level == "warn" }))
+		conflicts += len(l.logged(p, func(_, message string) bool {
+			return strings.Contains(message, "overtaken") || strings.Contains(message, "changed meanwhile")
+		}))
+	}
+	require.LessOrEqual(t, conflicts, 2, "lines about conflicts")
 }
 
 func TestScenarios042To047_SpoiledSecretsAreMendedAndTrustLasts(t *testing.T) {
 	l := newLab(t)
 	l.configure()
-	l.start("--propagation-delay=1s")
-	l.trusted(true)
+	const propagation = time.Second
+	l.start(oneCRD, "--propagation-delay="+propagation.String())
+	l.within(bootstrap, "publishing", func(ctx context.Context) error { return l.published(ctx, 2) })
 	secrets := cluster.Kube.CoreV1().Secrets(namespace)
-	for what, spoil := range map[string]func() error{
-		"42 the serving Secret is deleted": func() error { return secrets.Delete(t.Context(), tlsSecret, metav1.DeleteOptions{}) },
-		"43 its certificate is garbage": func() error {
-			_, err := secrets.Patch(t.Context(), tlsSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"Z2FyYmFnZQ=="}}`), metav1.PatchOptions{})
+	spoil := func(name, patch string) func() error {
+		return func() error {
+			_, err := secrets.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 			return err
+		}
+	}
+	foreign, err := certs.NewAuthority(rand.Reader, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	leaf, err := certs.Issue(rand.Reader, foreign, []string{"flotilla-webhook.flotilla-system.svc"}, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	pair, err := (&certs.Serving{Pair: leaf, Issuer: &foreign.Certificate}).Encode()
+	require.NoError(t, err)
+	other, err := json.Marshal(map[string]any{"data": map[string][]byte{"tls.crt": pair["tls.crt"], "tls.key": pair["tls.key"]}})
+	require.NoError(t, err)
+
+	certificates := 2
+	for _, c := range []struct {
+		what  string
+		limit time.Duration
+		spoil func() error
+		// signs is what of the Secret from before is to sign now; empty: something new.
+		signs string
+		// keeps are what of the Secret is as it was, retires which certificate stays trusted.
+		keeps   []string
+		retires string
+		writes  []string
+	}{
+		{
+			what: "42 the serving Secret is deleted", limit: time.Second, signs: "current.crt", keeps: []string{"current.crt", "next.crt", "bundle.crt"},
+			spoil:  func() error { return secrets.Delete(t.Context(), tlsSecret, metav1.DeleteOptions{}) },
+			writes: []string{"patch secrets/" + tlsSecret, wroteTLS},
 		},
-		"45 the authorities are deleted": func() error { return secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}) },
-		"46 the signer's key is lost": func() error {
-			_, err := secrets.Patch(t.Context(), caSecret, types.MergePatchType, []byte(`{"data":{"current.key":null}}`), metav1.PatchOptions{})
-			return err
+		{
+			what: "43 its certificate is garbage", limit: time.Second, signs: "current.crt", keeps: []string{"current.crt", "next.crt", "bundle.crt"},
+			spoil: spoil(tlsSecret, `{"data":{"tls.crt":"Z2FyYmFnZQ=="}}`), writes: []string{wroteTLS},
+		},
+		{
+			what: "44 it is by another authority", limit: time.Second, signs: "current.crt", keeps: []string{"current.crt", "next.crt", "bundle.crt"},
+			spoil: spoil(tlsSecret, string(other)), writes: []string{wroteTLS},
+		},
+		{
+			what: "47 the successor is garbage", limit: time.Second, signs: "current.crt", keeps: []string{"current.crt"},
+			spoil: spoil(caSecret, `{"data":{"next.crt":"Z2FyYmFnZQ=="}}`), writes: []string{wroteCA, patchedCRD, patchedHooks},
+		},
+		{
+			what: "46 the signer's key is lost", limit: time.Second, signs: "next.crt", retires: "current.crt",
+			spoil: spoil(caSecret, `{"data":{"current.key":null}}`),
+		},
+		{
+			what: "45 the authorities are deleted", limit: time.Second + propagation, retires: "current.crt",
+			spoil: func() error { return secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}) },
 		},
 	} {
-		require.NoError(t, spoil(), what)
-		harness.Eventually(t, what, harness.Patience, func(ctx context.Context) error {
-			ca, err := l.secret(ctx, caSecret)
-			if err != nil {
+		if c.retires != "" {
+			certificates = 3
+		}
+		before, err := l.secret(t.Context(), caSecret)
+		require.NoError(t, err)
+		mark := l.mark()
+		require.NoError(t, c.spoil(), c.what)
+		var ca *corev1.Secret
+		l.within(c.limit, c.what, func(ctx context.Context) (err error) {
+			if ca, err = l.secret(ctx, caSecret); err != nil {
 				return err
 			}
 			for _, key := range []string{"current.crt", "current.key", "next.crt", "next.key", "bundle.crt", "state.json"} {
@@ -296,9 +481,26 @@ func TestScenarios042To047_SpoiledSecretsAreMendedAndTrustLasts(t *testing.T) {
 					return fmt.Errorf("%s is missing", key)
 				}
 			}
-			return l.verifies(ctx, ca.Data["current.crt"])
+			if c.signs != "" && !bytes.Equal(ca.Data["current.crt"], before.Data[c.signs]) {
+				return fmt.Errorf("the signer is not what was %s", c.signs)
+			}
+			if c.signs != "current.crt" && bytes.Equal(ca.Data["current.crt"], before.Data["current.crt"]) {
+				return errors.New("the signer is the one from before")
+			}
+			return l.published(ctx, certificates)
 		})
-		l.trusted(true)
+		for _, key := range c.keeps {
+			require.Equal(t, before.Data[key], ca.Data[key], "%s: %s", c.what, key)
+		}
+		if c.retires != "" {
+			require.Contains(t, string(ca.Data["bundle.crt"]), string(bytes.TrimSpace(before.Data[c.retires])), c.what)
+		}
+		if c.writes != nil {
+			written := l.written(mark)
+			slices.Sort(written)
+			slices.Sort(c.writes)
+			require.Equal(t, c.writes, written, c.what)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (l *lab) hooks() (*admissionv1.MutatingWebhookConfiguration, *admissionv1.V
 	require.NoError(l, err)
 	require.NotContains(l, strings.ReplaceAll(string(raw), "# ", ""), "caBundle:")
 	here := func(c *admissionv1.WebhookClientConfig) {
-		*c = admissionv1.WebhookClientConfig{URL: ptr.To("https://" + l.server + *c.Service.Path)}
+		*c = admissionv1.WebhookClientConfig{URL: ptr.To("https://" + l.calls + *c.Service.Path)}
 	}
 	documents := strings.Split(string(raw), "\n---\n")
 	require.Len(l, documents, 2)

@@ -27,9 +27,11 @@ type lab struct {
 	// kinds are those that are converted.
 	kinds          []string
 	health, server string
-	metrics        string
-	process        *localcluster.Process
-	rotator        *localcluster.Process
+	// calls is where the API server calls the server: its own address, if nobody stands between.
+	calls   string
+	metrics string
+	process *localcluster.Process
+	rotator *localcluster.Process
 }
 
 // newLab has the resources converted that the test needs; without any, all. A change of a CRD costs the API server a lot.
@@ -42,7 +44,8 @@ func newLab(t *testing.T, kinds ...string) *lab {
 	require.NoError(t, err)
 	l := &lab{T: t, objects: objects, kinds: kinds, namespace: cluster.PodNamespace(t, "", nil)}
 	l.health, l.server, l.metrics = harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)
-	l.convertAt("https://" + l.server + "/convert")
+	l.calls = l.server
+	l.convertAt("https://" + l.calls + "/convert")
 	l.rotate()
 	l.serve()
 	l.isReady()
@@ -196,6 +199,65 @@ func TestBothVersionsSpeakOfTheSameObject(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(9007199254740993), containers[0].(map[string]any)["newField"])
 	})
+}
+
+// TestScenario026_OneThatTheOlderVersionCannotSayHidesNoOther has a job with a template that v1alpha1 lacks among ten others.
+func TestScenario026_OneThatTheOlderVersionCannotSayHidesNoOther(t *testing.T) {
+	l := newLab(t, "advancedcronjobs")
+	alpha, beta := l.of("advancedcronjobs", "v1alpha1"), l.of("advancedcronjobs", "v1beta1")
+	jobs := map[string]any{}
+	create := func(name string, template map[string]any) {
+		t.Helper()
+		o, err := beta.Create(t.Context(), object("AdvancedCronJob", "v1beta1", name, map[string]any{"schedule": "0 0 * * *", "template": template}), metav1.CreateOptions{})
+		require.NoError(t, err)
+		jobs[name] = o.Object["spec"]
+	}
+	job := podTemplate()
+	job["spec"].(map[string]any)["restartPolicy"] = "Never"
+	for i := range 10 {
+		create(fmt.Sprint("job-", i), map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": job}}})
+	}
+	pull := map[string]any{"spec": map[string]any{"images": []any{"registry.example/web:1"}, "completionPolicy": map[string]any{"type": "Always"}}}
+	create("job-5-pull", map[string]any{"imageListPullJobTemplate": pull})
+	require.Equal(t, pull, jobs["job-5-pull"].(map[string]any)["template"].(map[string]any)["imageListPullJobTemplate"], "it is stored as it is")
+
+	for version, list := range map[string]dynamic.ResourceInterface{"v1alpha1": alpha, "v1beta1": beta} {
+		got, err := list.List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err, version)
+		require.Len(t, got.Items, 11, version)
+		for _, o := range got.Items {
+			require.Contains(t, jobs, o.GetName(), version)
+			require.Equal(t, "apps.kruise.io/"+version, o.GetAPIVersion())
+			if version == "v1beta1" {
+				require.Equal(t, jobs[o.GetName()], o.Object["spec"], o.GetName())
+			}
+		}
+	}
+	// A client of the older version that writes back what it has read loses nothing of it.
+	_, err := alpha.Patch(t.Context(), "job-5-pull", types.MergePatchType, []byte(`{"metadata":{"labels":{"seen":"yes"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	b, err := beta.Get(t.Context(), "job-5-pull", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, jobs["job-5-pull"], b.Object["spec"])
+}
+
+func TestScenario031_HowManyImagesAreFetchedAheadIsKept(t *testing.T) {
+	l := newLab(t, "clonesets")
+	alpha, beta := l.of("clonesets", "v1alpha1"), l.of("clonesets", "v1beta1")
+	set := cloneSet("v1alpha1", map[string]any{"updateStrategy": map[string]any{
+		"type": "InPlaceIfPossible", "inPlaceUpdateStrategy": map[string]any{"imagePreDownloadParallelism": int64(2)},
+	}})
+	_, err := alpha.Create(t.Context(), set, metav1.CreateOptions{})
+	require.NoError(t, err)
+	b, err := beta.Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, value(t, b, "spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy", "imagePreDownloadParallelism"))
+	require.Equal(t, "InPlaceIfPossible", value(t, b, "spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy"))
+	_, err = alpha.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":5}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	b, err = beta.Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, value(t, b, "spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy", "imagePreDownloadParallelism"), "also by a write in the older version")
 }
 
 func TestScenario029_ReservedOrdinalsSurviveAnOldClient(t *testing.T) {

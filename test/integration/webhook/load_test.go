@@ -32,6 +32,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/internal/certs"
 	"github.com/flotilla-k8s/flotilla/test/harness"
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
 // pairInFiles makes a serving pair, and the pool that trusts it.
@@ -92,17 +93,76 @@ func (c caller) post(ctx context.Context, url, body string) error {
 	return err
 }
 
+// inFiles is a server that has its pair in files, and converts.
+func inFiles(t *testing.T, host string) (server string, roots *x509.CertPool, p *localcluster.Process) {
+	t.Helper()
+	certificate, key, roots := pairInFiles(t, host)
+	server, health := harness.FreeAddress(t), harness.FreeAddress(t)
+	p = cluster.StartController(t, "webhook-server", "", "--bind-address="+server, "--health-probe-bind-address="+health,
+		"--tls-cert-file="+certificate, "--tls-key-file="+key, "--shutdown-delay=1s")
+	harness.Eventually(t, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, health) })
+	return server, roots, p
+}
+
+// mostMemory is the most memory that a process has had, in MiB.
+func mostMemory(t *testing.T, p *localcluster.Process) int {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(rest)[0])
+			require.NoError(t, err)
+			return kib >> 10
+		}
+	}
+	t.Fatal("it is not told how much memory the process has had")
+	return 0
+}
+
+// TestScenario036_TenCallersAtOnceFailNothing has ten callers convert an object of 8 KiB each, as fast as they are answered. How
+// long that takes, and how many a processor converts a second, test/bench measures where nothing else runs: convert.go.
+func TestScenario036_TenCallersAtOnceFailNothing(t *testing.T) {
+	const callers, each, size = 10, 100, 8 << 10
+	const host = "flotilla-webhook.flotilla-system.svc"
+	server, roots, p := inFiles(t, host)
+	var settings []string
+	for i := 0; len(settings)*100 < size; i++ {
+		settings = append(settings, fmt.Sprintf(`{"name":"SETTING_%04d","value":"https://service.namespace.svc.cluster.local:8443/some/path?of=usual"}`, i))
+	}
+	review := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1alpha1",`+
+		`"objects":[{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"main",`+
+		`"image":"registry.example/web:1","env":[%s]}]}},"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","partition":1}}}}]}}`, strings.Join(settings, ","))
+	require.GreaterOrEqual(t, len(review), size)
+	failures := make(chan error, callers*each)
+	var wg sync.WaitGroup
+	for range callers {
+		c := newCaller(roots, host)
+		wg.Go(func() {
+			for range each {
+				if err := c.post(t.Context(), "https://"+server+"/convert?timeout=30s", review); err != nil {
+					failures <- err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(failures)
+	for err := range failures {
+		t.Errorf("a call failed: %v", err)
+	}
+	most := mostMemory(t, p)
+	t.Logf("%d MiB", most)
+	require.Less(t, most, 64, "MiB")
+}
+
 func TestScenario010_ConnectionsThatAreKeptAreNotClosedUnderTheirCallers(t *testing.T) {
 	t.Parallel()
 	const callers, pause, span = 40, 500 * time.Millisecond, 25 * time.Second
 	const host = "flotilla-webhook.flotilla-system.svc"
 	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1",` +
 		`"objects":[{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web"},"spec":{"replicas":1}}]}}`
-	certificate, key, roots := pairInFiles(t, host)
-	server, health := harness.FreeAddress(t), harness.FreeAddress(t)
-	cluster.StartController(t, "webhook-server", "", "--bind-address="+server, "--health-probe-bind-address="+health,
-		"--tls-cert-file="+certificate, "--tls-key-file="+key, "--shutdown-delay=1s")
-	harness.Eventually(t, "readiness", harness.Patience, func(ctx context.Context) error { return isReady(ctx, health) })
+	server, roots, _ := inFiles(t, host)
 
 	var calls, opened atomic.Int64
 	failures := make(chan error, callers)

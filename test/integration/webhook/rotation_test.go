@@ -35,12 +35,12 @@ type probe struct {
 }
 
 // startProbe does both things that need webhook-server, 20 times a second: a dry run of a creation, which calls hooks and
-// conversion, and a read through v1alpha1.
-func (l *lab) startProbe() *probe {
+// conversion, and a read through v1alpha1. The API server makes a new connection for each, so that each looks at the certificate.
+func (l *lab) startProbe(n *line) *probe {
 	ctx, cancel := context.WithCancel(l.Context())
 	p := &probe{cancel: cancel}
 	sets := l.of("clonesets", "v1alpha1")
-	for _, call := range []func() error{
+	calls := []func() error{
 		func() error {
 			_, err := sets.Get(ctx, "web", metav1.GetOptions{})
 			return err
@@ -51,24 +51,34 @@ func (l *lab) startProbe() *probe {
 			_, err := sets.Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		},
-	} {
-		p.group.Go(func() {
-			tick := time.NewTicker(time.Second / 20)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
+	}
+	p.group.Go(func() {
+		tick := time.NewTicker(time.Second / 20)
+		defer tick.Stop()
+		for {
+			for _, call := range calls {
+				n.renew()
+				before := n.count()
+				err := call()
+				if ctx.Err() != nil {
 					return
-				case <-tick.C:
 				}
 				p.calls.Add(1)
-				if err := call(); err != nil && ctx.Err() == nil {
+				if err == nil && n.count() == before {
+					err = errors.New("it was answered on an old connection")
+				}
+				if err != nil {
 					p.failed.Add(1)
 					p.first.CompareAndSwap(nil, err.Error())
 				}
 			}
-		})
-	}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
 	l.Cleanup(func() { p.stop() })
 	return p
 }
@@ -111,10 +121,12 @@ func (l *lab) ask(request string) {
 // happens by itself, and that no bundle grows then, is played in the rotator's own tests.
 func TestScenario017_NoCallFailsWhileCertificatesRotate(t *testing.T) {
 	l := newLab(t, "clonesets")
+	n := newLine(t, l.server)
+	l.through(n)
 	l.admit()
 	_, err := l.of("clonesets", "v1beta1").Create(t.Context(), cloneSet("v1beta1", nil), metav1.CreateOptions{})
 	require.NoError(t, err)
-	p := l.startProbe()
+	p := l.startProbe(n)
 	for range 3 {
 		for range 5 {
 			l.ask("renew-serving-after")
@@ -130,7 +142,8 @@ func TestScenario017_NoCallFailsWhileCertificatesRotate(t *testing.T) {
 	})
 	p.stop()
 	require.Zero(t, p.failed.Load(), "of %d calls; the first: %v", p.calls.Load(), p.first.Load())
-	t.Logf("%d calls", p.calls.Load())
+	require.GreaterOrEqual(t, n.count(), p.calls.Load())
+	t.Logf("%d calls on %d connections", p.calls.Load(), n.count())
 	loaded := l.counted(`flotilla_webhook_cert_reloads_total{result="loaded"}`)
 	require.Equal(t, 1+3*6, loaded, "each has been served")
 }
