@@ -69,7 +69,7 @@ func ownersOf(set *v1beta1.StatefulSet, claim *corev1.PersistentVolumeClaim, p *
 
 // isInTheWay says whether something keeps the Pod of an ordinal from being created that goes by itself.
 func (s *Snapshot) isInTheWay(ordinal int32) bool {
-	return s.Taken.Has(podName(s.Set, ordinal)) || s.hasStaleClaim(ordinal)
+	return s.Taken.Has(podName(s.Set, ordinal)) || s.staleClaim(ordinal) != nil
 }
 
 // claimsOf are the claims of an ordinal that exist, in the order of the templates.
@@ -95,16 +95,19 @@ func (s *Snapshot) missingClaims(ordinal int32) []*corev1.PersistentVolumeClaim 
 	return out
 }
 
-// hasStaleClaim says whether a claim of the ordinal belongs to a Pod of that name that is gone: the garbage collector is
-// about to remove it.
-func (s *Snapshot) hasStaleClaim(ordinal int32) bool {
+// staleClaim is a claim of the ordinal that belongs to a Pod of that name that is gone: the garbage collector is about to
+// remove it. nil without any.
+func (s *Snapshot) staleClaim(ordinal int32) *corev1.PersistentVolumeClaim {
 	if !deletesClaims(s.Set).whenScaled {
-		return false
+		return nil
 	}
 	name := podName(s.Set, ordinal)
-	return slices.ContainsFunc(s.claimsOf(ordinal), func(c *corev1.PersistentVolumeClaim) bool {
-		return slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "Pod" && r.Name == name })
-	})
+	for _, c := range s.claimsOf(ordinal) {
+		if slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "Pod" && r.Name == name }) {
+			return c
+		}
+	}
+	return nil
 }
 
 // goingClaim is a claim of the ordinal that somebody has deleted and that is still there; nil without any.

@@ -221,6 +221,59 @@ func TestScenario91AnUpdateThatIsTakenBackWhileItWaits(t *testing.T) {
 	}
 }
 
+// Whoever finished with the Pod for its update has to take it up again, although there was none.
+func TestScenario91AnUpdateThatIsTakenBackAfterItsHookLetItGo(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		for n, back := range map[string]edit{"the template": image("a"), "the partition": partition(3)} {
+			f := newFixture(t)
+			f.start(3, policy, preUpdate)
+			f.Edit(image("b"))
+			f.Rest()
+			require.Equal(t, held{name(2): pub.LifecycleStatePreparingUpdate}, f.lifecycle())
+			f.release(2)
+			f.Edit(back)
+			f.Rest()
+			require.Equal(t, held{name(2): pub.LifecycleStateUpdated}, f.lifecycle(), n)
+			require.Equal(t, "0:a 1:a 2:a", f.state())
+			f.satisfy(2)
+			f.Rest()
+			require.Empty(t, f.lifecycle(), n)
+			require.Equal(t, "0:a 1:a 2:a", f.state())
+			require.Equal(t, 3, f.Available())
+		}
+	})
+}
+
+// A Pod that was updated and not taken up again is as much out of date as any other when the template is set back.
+func TestScenario91AnUpdateThatIsTakenBackAfterItsEnd(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.start(3, policy, preUpdate)
+		f.Edit(image("b"))
+		f.Rest()
+		f.release(2)
+		f.Rest()
+		require.Equal(t, held{name(2): pub.LifecycleStateUpdated}, f.lifecycle())
+		require.Equal(t, "0:a 1:a 2:b", f.state())
+		f.Edit(partition(3))
+		f.Rest()
+		require.Equal(t, held{name(2): pub.LifecycleStateUpdated}, f.lifecycle(), "the partition takes nothing back")
+		f.Edit(partition(0), image("a"))
+		f.Rest()
+		require.Equal(t, held{name(2): pub.LifecycleStatePreparingUpdate}, f.lifecycle())
+		require.Equal(t, "true", f.Pod(name(2)).Labels[hook], "it is held again")
+		require.Equal(t, "0:a 1:a 2:b", f.state())
+		f.release(2)
+		f.Rest()
+		require.Equal(t, held{name(2): pub.LifecycleStateUpdated}, f.lifecycle())
+		f.satisfy(2)
+		f.Rest()
+		require.Empty(t, f.lifecycle())
+		require.Equal(t, "0:a 1:a 2:a", f.state())
+		require.Zero(t, f.Writes["delete pods"])
+	})
+}
+
 func TestScenario92UnorderedReplacementBesideAnUpdateThatWaits(t *testing.T) {
 	f := newFixture(t)
 	f.start(3, parallel, preUpdate, partition(2), unordered(nil))

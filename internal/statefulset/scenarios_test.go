@@ -109,25 +109,34 @@ func TestScenario5ParallelDoesNotWaitForMinReadySeconds(t *testing.T) {
 }
 
 func TestScenario6AClaimThatGoesHoldsItsPod(t *testing.T) {
-	f := newFixture(t)
-	f.start(2, parallel, claimTemplate("www", "1Gi"))
-	f.EditClaim("www-web-1", func(c *corev1.PersistentVolumeClaim) {
-		c.Finalizers = []string{"somebody/holds"}
-		c.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.start(3, policy, claimTemplate("www", "1Gi"))
+		f.EditClaim("www-web-1", func(c *corev1.PersistentVolumeClaim) {
+			c.Finalizers = []string{"somebody/holds"}
+			c.DeletionTimestamp = &metav1.Time{Time: f.Clock.Now()}
+		})
+		f.Remove("pods", namespace+"/web-1")
+		f.Remove("pods", namespace+"/web-2")
+		f.ShowAll()
+		again, err := f.Sync()
+		require.Error(t, err)
+		others := "0 2"
+		if isOrdered(&f.Set().Spec) {
+			others = "0"
+		}
+		require.Equal(t, others, f.ordinals())
+		require.Contains(t, strings.Join(f.Events, "\n"), "Warning FailedCreate")
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedCreatePod).Status)
+		require.Greater(t, again, time.Duration(0))
+		f.Live(5 * time.Minute)
+		require.Equal(t, others, f.ordinals())
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedCreatePod).Status)
+		f.Remove("persistentvolumeclaims", namespace+"/www-web-1")
+		f.Rest()
+		require.Equal(t, "0 1 2", f.ordinals())
+		require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.FailedCreatePod).Status)
 	})
-	f.Remove("pods", namespace+"/web-1")
-	f.ShowAll()
-	again, err := f.Sync()
-	require.Error(t, err)
-	require.Equal(t, "0", f.ordinals())
-	require.Contains(t, strings.Join(f.Events, "\n"), "Warning FailedCreate")
-	require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedCreatePod).Status)
-	require.Greater(t, again, time.Duration(0))
-	f.Remove("persistentvolumeclaims", namespace+"/www-web-1")
-	f.Wait(time.Minute)
-	f.Rest()
-	require.Equal(t, "0 1", f.ordinals())
-	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.FailedCreatePod).Status)
 }
 
 func TestScenario7APendingPodGetsItsClaimAgain(t *testing.T) {

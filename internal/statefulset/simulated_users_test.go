@@ -47,7 +47,7 @@ func (s *simulation) setUp() edit {
 
 // randomEdit is one change by a user. The last one leaves a spec that can be fulfilled.
 func (s *simulation) randomEdit(last bool) edit {
-	images := []string{"a", "b", "c", modelcluster.Broken, modelcluster.Crashes}
+	images := []string{"a", "b", "c", modelcluster.Broken, modelcluster.Crashes, modelcluster.Unready}
 	cpus := []string{"2", "3", "4", "200"}
 	if last {
 		images, cpus = images[:3], cpus[:3]
@@ -67,7 +67,7 @@ func (s *simulation) randomEdit(last bool) edit {
 	strategy, changesClaims := s.randomStrategy(ordered), s.Chance(6)
 	return func(set *v1beta1.StatefulSet) {
 		template := &set.Spec.Template
-		if now := template.Spec.Containers[0].Image; newImage || last && (now == modelcluster.Broken || now == modelcluster.Crashes) {
+		if newImage || last && !modelcluster.Works(template.Spec.Containers[0]) {
 			template.Spec.Containers[0].Image = image
 		}
 		if resizes {

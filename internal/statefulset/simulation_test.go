@@ -291,26 +291,71 @@ func (s *simulation) checkChange(before, after modelcluster.Object) {
 	}
 }
 
-// doomed are Pods that cannot work and that the spec does not let anybody touch.
-func (s *simulation) doomed() int {
-	n := 0
+// doomed are Pods that cannot work as they are. One that serves although no node would give it more is none while the
+// partition keeps it.
+func (s *simulation) doomed(n numbers) int {
+	count := 0
 	for _, p := range s.Active() {
-		if image := p.Spec.Containers[0].Image; image == modelcluster.Broken || image == modelcluster.Crashes || modelcluster.IsInfeasible(p.Spec.Containers[0]) {
-			n++
+		c := p.Spec.Containers[0]
+		if !modelcluster.Works(c) || modelcluster.IsInfeasible(c) && !(s.isAvailable(p) && s.isHeldBack(p, n)) {
+			count++
 		}
 	}
-	return n
+	return count
+}
+
+// isHeldBack says whether the partition keeps the Pod at its revision, whatever becomes of others.
+func (s *simulation) isHeldBack(p *corev1.Pod, n numbers) bool {
+	_, ordinal, _ := parentAndOrdinal(p.Name)
+	rank, wanted := n.wanted.Rank(ordinal)
+	return wanted && rank < n.partition && !isUnordered(&s.Set().Spec)
+}
+
+// mayRest says whether the spec lets Pods be that do not work: while paused, with OnDelete, below the partition, and where
+// those that are managed in order wait for somebody.
+func (s *simulation) mayRest(n numbers) bool {
+	spec := &s.Set().Spec
+	if s.isFrozen() {
+		return true
+	}
+	if !isOrdered(spec) {
+		return n.partition > 0
+	}
+	var condemned []*corev1.Pod
+	for _, p := range sorted(s.Active()) {
+		_, ordinal, _ := parentAndOrdinal(p.Name)
+		_, wanted := n.wanted.Rank(ordinal)
+		switch {
+		case !wanted:
+			condemned = append(condemned, p)
+		case !s.isAvailable(p):
+			// It holds up all that come after it.
+			return s.isHeldBack(p, n) || s.isMerelyNotReady(p)
+		}
+	}
+	// Of several that are broken and are to go the highest waits for the others.
+	last := len(condemned) - 1
+	return last > 0 && !s.isAvailable(condemned[last]) && slices.ContainsFunc(condemned[:last], func(p *corev1.Pod) bool { return !s.isAvailable(p) })
+}
+
+func (s *simulation) isAvailable(p *corev1.Pod) bool {
+	return pods.IsAvailable(p, s.numbers().minReadySeconds, s.Clock.Now())
+}
+
+// isMerelyNotReady is for Pods of the current revision that run: they might become ready.
+func (s *simulation) isMerelyNotReady(p *corev1.Pod) bool {
+	return pods.AtRevision(p, s.Set().Status.CurrentRevision) && p.Status.Phase == corev1.PodRunning && p.Spec.Containers[0].Image == modelcluster.Unready
 }
 
 func (s *simulation) checkEnd() {
 	n, status, set := s.numbers(), s.Set().Status, s.Set()
 	refused := s.isRefused()
-	if s.doomed() == 0 {
+	if s.doomed(n) == 0 {
 		if !refused && (!s.isFrozen() || s.preparing() == 0) {
 			s.checkFulfilled(n)
 		}
-	} else if !refused && !isPaused(&set.Spec) && !isOnDelete(&set.Spec) && n.partition == 0 && !isOrdered(&set.Spec) {
-		s.fail("%d Pods do not work, although all may be updated", s.doomed())
+	} else if !refused && !s.mayRest(n) {
+		s.fail("%d Pods do not work, although nothing keeps them", s.doomed(n))
 	}
 	if status.ObservedGeneration != set.Generation || int(status.AvailableReplicas) != s.Available() || int(status.Replicas) != s.owned() {
 		s.fail("the status is wrong")

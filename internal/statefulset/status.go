@@ -89,7 +89,7 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 	// What an update cannot do it still cannot when it is not its turn.
 	remains := !o.UpdateReached && sameSpec && stuckFor(c) != ""
 	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan && !remains)
-	summarise(c, spec, status, o.Unfinished)
+	s.summarise(c, status, o.Unfinished, now)
 	status.Conditions = c.List
 	return status
 }
@@ -177,8 +177,9 @@ func stuckFor(c *conditions) string {
 	return ""
 }
 
-// summarise sets the conditions that generic tools read.
-func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.StatefulSetStatus, unfinished bool) {
+// summarise sets the conditions that generic tools read. While they say that it goes on, they tell for whom it waits.
+func (s *Snapshot) summarise(c *conditions, status *v1beta1.StatefulSetStatus, unfinished bool, now time.Time) {
+	spec := &s.Set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
 	stalled, reason, message := false, ReasonNotStalled, ""
 	if why := stuckFor(c); why != "" {
@@ -187,14 +188,17 @@ func summarise(c *conditions, spec *v1beta1.StatefulSetSpec, status *v1beta1.Sta
 	ready := !stalled && !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
 	c.Set(conditionStalled, workload.Truth(stalled), reason, message)
-	goingOn := ReasonReconciling
-	if ready {
+	goingOn, waits := ReasonReconciling, ""
+	switch {
+	case ready:
 		goingOn = ReasonReady
-	} else if stalled {
+	case stalled:
 		goingOn = reason
+	default:
+		waits = s.waitsFor(now)
 	}
-	c.Set(conditionReady, workload.Truth(ready), goingOn, "")
-	c.Set(conditionReconciling, workload.Truth(!ready && !stalled), goingOn, "")
+	c.Set(conditionReady, workload.Truth(ready), goingOn, waits)
+	c.Set(conditionReconciling, workload.Truth(!ready && !stalled), goingOn, waits)
 }
 
 // StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known, by the

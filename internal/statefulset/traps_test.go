@@ -78,6 +78,45 @@ func TestTrapABrokenPodUsesUpTheBudget(t *testing.T) {
 	require.Equal(t, "0:b 1:b 2:b", f.state())
 }
 
+// The same where the partition keeps the Pod that does not work: the update does not touch it, and waits for it.
+func TestTrapABrokenPodBelowThePartitionUsesUpTheBudget(t *testing.T) {
+	for n, policy := range map[string]edit{"anew": parallel, "in place": both(parallel, inPlace), "OrderedReady": func(*v1beta1.StatefulSet) {}} {
+		t.Run(n, func(t *testing.T) {
+			begin := func() *fixture {
+				f := newFixture(t)
+				f.start(3, policy, unavailable("1"), partition(1))
+				f.unready(0)
+				f.Edit(image("b"))
+				f.Rest()
+				require.Equal(t, "0:a 1:a 2:a", f.state(), "Pod 2 is not touched before Pod 0 works")
+				require.Zero(t, f.Writes["delete pods"])
+				require.Zero(t, f.Set().Status.UpdatedReplicas)
+				return f
+			}
+			t.Run("until it is repaired", func(t *testing.T) {
+				f := begin()
+				f.ready(0)
+				f.Watch()
+				f.Rest()
+				require.Equal(t, "0:a 1:b 2:b", f.state())
+				require.GreaterOrEqual(t, f.Fewest, 2)
+			})
+			t.Run("until it is replaced", func(t *testing.T) {
+				f := begin()
+				f.DeletePod(name(0))
+				f.Settle()
+				f.sync()
+				require.Equal(t, "0:a 1:a 2:a", f.state(), "it comes back as it was")
+				f.Settle()
+				f.Watch()
+				f.Rest()
+				require.Equal(t, "0:a 1:b 2:b", f.state())
+				require.GreaterOrEqual(t, f.Fewest, 2)
+			})
+		})
+	}
+}
+
 func TestTrapAPodThatEndsInACanaryComesBackAsItWas(t *testing.T) {
 	for _, policy := range []edit{func(*v1beta1.StatefulSet) {}, parallel} {
 		f := newFixture(t)
