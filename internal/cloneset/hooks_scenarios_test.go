@@ -3,6 +3,7 @@ package cloneset
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // The numbers are those of the scenarios of in-place update and lifecycle.
@@ -400,4 +402,74 @@ func TestASecondScaleInDuringADrainSparesThePartition(t *testing.T) {
 	}
 	f.Rest()
 	require.Equal(t, "1a3b", f.Images())
+}
+
+// waits is what the conditions say that the set waits for; both that say that it is on its way say the same.
+func (f *fixture) waits() string {
+	f.Helper()
+	ready, onTheWay := f.conditionOf(v1beta1.CloneSetConditionReady), f.conditionOf(v1beta1.CloneSetConditionReconciling)
+	require.Equal(f, ready.Message, onTheWay.Message)
+	require.NotEqual(f, ready.Status, onTheWay.Status)
+	require.Equal(f, corev1.ConditionFalse, f.conditionOf(v1beta1.CloneSetConditionStalled).Status)
+	if ready.Message != "" {
+		require.Equal(f, corev1.ConditionFalse, ready.Status)
+		require.Equal(f, workload.ReasonReconciling, ready.Reason)
+	}
+	return ready.Message
+}
+
+func TestASetSaysWhichHookItWaitsFor(t *testing.T) {
+	t.Run("before deletions", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(3, preDelete)
+		require.Empty(t, f.waits())
+		f.Edit(replicas(1))
+		f.Rest()
+		held := f.inState(pub.LifecycleStatePreparingDelete)
+		slices.Sort(held)
+		require.Len(t, held, 2)
+		require.Equal(t, "Pod "+held[0]+" is PreparingDelete: it waits for the preDelete hook (and 1 more)", f.waits())
+		f.release(held[0])
+		f.Rest()
+		require.Equal(t, "Pod "+held[1]+" is PreparingDelete: it waits for the preDelete hook", f.waits())
+		f.release(held[1])
+		f.Rest()
+		require.Empty(t, f.waits())
+	})
+	t.Run("before and after an update", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(1, inPlace, hooked(pub.Lifecycle{InPlaceUpdate: byLabel(false)}))
+		f.Edit(image("b"))
+		f.Rest()
+		require.Equal(t, "Pod "+f.only().Name+" is PreparingUpdate: it waits for the inPlaceUpdate hook", f.waits())
+		f.label("hook", "false")
+		f.Rest()
+		require.Equal(t, "Pod "+f.only().Name+" is Updated: it waits for the inPlaceUpdate hook", f.waits())
+		f.label("hook", "true")
+		f.Rest()
+		require.Empty(t, f.waits())
+	})
+	t.Run("before it serves", func(t *testing.T) {
+		f := newFixture(t)
+		f.start(1, hooked(pub.Lifecycle{PreNormal: byLabel(false)}))
+		f.label("hook", "false")
+		f.EditPod(f.only().Name, func(p *corev1.Pod) { p.Labels[pub.LifecycleStateKey] = string(pub.LifecycleStatePreparingNormal) })
+		f.Rest()
+		require.Equal(t, "Pod "+f.only().Name+" is PreparingNormal: it waits for the preNormal hook", f.waits())
+		f.label("hook", "true")
+		f.Rest()
+		require.Empty(t, f.waits())
+	})
+}
+
+func TestAStalledSetSaysWhyItIsNotReady(t *testing.T) {
+	f := newFixture(t)
+	f.start(2, deadline(60))
+	f.Edit(image("b"), func(s *v1beta1.CloneSet) { s.Spec.MinReadySeconds = 3600 })
+	f.Live(30 * time.Minute)
+	stalled := f.conditionOf(v1beta1.CloneSetConditionStalled)
+	require.Equal(t, corev1.ConditionTrue, stalled.Status)
+	require.NotEmpty(t, stalled.Message)
+	require.Equal(t, stalled.Message, f.conditionOf(v1beta1.CloneSetConditionReady).Message)
+	require.Empty(t, f.conditionOf(v1beta1.CloneSetConditionReconciling).Message)
 }

@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
@@ -38,10 +40,6 @@ const (
 	ReasonUpdated            = "CloneSetUpdated"
 	ReasonPartitionAvailable = "ProgressPartitionAvailable"
 	ReasonDeadlineExceeded   = "ProgressDeadlineExceeded"
-
-	ReasonReady       = "AsSpecified"
-	ReasonReconciling = "Progressing"
-	ReasonNotStalled  = "NotStalled"
 )
 
 // Status is the set's status after a sync, from what the sync saw, and when the next look at the progress deadline is
@@ -74,7 +72,7 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) (*v1beta1.C
 	if !o.UpdateRan && o.UpdateFailure == nil {
 		impossible = c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible)
 	}
-	c.summarise(spec, status, impossible)
+	s.summarise(c, status, impossible)
 	status.Conditions = c.List
 	return status, look
 }
@@ -129,9 +127,7 @@ func (s *Snapshot) StalledStatus(p *workload.Problem, known bool, now time.Time)
 		}
 	}
 	c := conditionsOf(status, now)
-	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
-	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, p.Reason, p.Message)
-	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionFalse, p.Reason, "")
+	c.Stalled(p.Reason, p.Message)
 	status.Conditions = c.List
 	return status
 }
@@ -142,9 +138,7 @@ func NoRevisionStatus(set *v1beta1.CloneSet, message string, now time.Time) *v1b
 	status := set.Status.DeepCopy()
 	c := conditionsOf(status, now)
 	c.set(v1beta1.CloneSetConditionFailedUpdate, corev1.ConditionTrue, ReasonNoRevision, message)
-	c.set(v1beta1.CloneSetConditionReady, corev1.ConditionFalse, ReasonNoRevision, message)
-	c.set(v1beta1.CloneSetConditionReconciling, corev1.ConditionTrue, ReasonNoRevision, message)
-	c.set(v1beta1.CloneSetConditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
+	c.Reconciling(ReasonNoRevision, message)
 	status.Conditions = c.List
 	return status
 }
@@ -233,29 +227,38 @@ func hasProgress(status, old *v1beta1.CloneSetStatus, replicas int32) bool {
 		distance(status.Replicas) < distance(old.Replicas)
 }
 
-// summarise sets the conditions that generic tools read.
-func (c *conditions) summarise(spec *v1beta1.CloneSetSpec, status *v1beta1.CloneSetStatus, impossible bool) {
+// summarise sets the conditions that generic tools read. While they say that it goes on, they tell for whom it waits.
+func (s *Snapshot) summarise(c *conditions, status *v1beta1.CloneSetStatus, impossible bool) {
+	spec := &s.Set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
-	ready := !impossible && status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= status.ExpectedUpdatedReplicas)
-	stalled, reason, message := false, ReasonNotStalled, ""
-	switch p := c.get(v1beta1.CloneSetConditionTypeProgressing); {
+	p := c.get(v1beta1.CloneSetConditionTypeProgressing)
+	switch {
 	case impossible:
-		stalled, reason = true, ReasonInPlaceImpossible
+		message := ""
 		if f := c.get(v1beta1.CloneSetConditionFailedUpdate); f != nil {
 			message = f.Message
 		}
-	case !ready && p != nil && p.Reason == ReasonDeadlineExceeded:
-		// One that waits for its Pods to be deleted, or that has none, has come as far as it is to.
-		stalled, reason, message = true, ReasonDeadlineExceeded, p.Message
+		c.Stalled(ReasonInPlaceImpossible, message)
+	case ready:
+		// One that waits for its Pods to be deleted, or that has none, has come as far as it is to, whatever its deadline.
+		c.Ready()
+	case p != nil && p.Reason == ReasonDeadlineExceeded:
+		c.Stalled(ReasonDeadlineExceeded, p.Message)
+	default:
+		c.Reconciling(workload.ReasonReconciling, s.waitsFor())
 	}
-	c.set(v1beta1.CloneSetConditionStalled, workload.Truth(stalled), reason, message)
-	goingOn := ReasonReconciling
-	if ready {
-		goingOn = ReasonReady
-	} else if stalled {
-		goingOn = reason
+}
+
+// waitsFor tells which Pods' hooks the set waits for; the first of them by name.
+func (s *Snapshot) waitsFor() string {
+	var held []string
+	for _, p := range s.Pods {
+		if what := lifecycle.WaitsFor(p, pods.LifecycleState(p), s.Set.Spec.Lifecycle); what != "" && p.DeletionTimestamp == nil {
+			held = append(held, what)
+		}
 	}
-	c.set(v1beta1.CloneSetConditionReady, workload.Truth(ready), goingOn, "")
-	c.set(v1beta1.CloneSetConditionReconciling, workload.Truth(!ready && !stalled), goingOn, "")
+	slices.Sort(held)
+	return workload.Waits(held)
 }

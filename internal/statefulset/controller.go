@@ -155,7 +155,7 @@ func (c *Controller) tellPreDownload(set *v1beta1.StatefulSet) {
 
 // stall reports a spec that cannot be worked on. Only a change of the spec can help, and that is an event.
 func (c *Controller) stall(ctx context.Context, set *v1beta1.StatefulSet, selector labels.Selector, p *workload.Problem, now time.Time) (time.Duration, error) {
-	known := conditionsOf(&set.Status, now).Get(conditionStalled)
+	known := conditionsOf(&set.Status, now).Get(workload.ConditionStalled)
 	if known == nil || known.Status != corev1.ConditionTrue || known.Message != p.Message {
 		c.env.Recorder.Event(set, corev1.EventTypeWarning, p.Reason, p.Message)
 	}

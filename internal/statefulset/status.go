@@ -38,18 +38,11 @@ const (
 	ReasonInPlaceImpossible = "InPlaceImpossible"
 	ReasonClaimNotUpdated   = "ClaimNotUpdated"
 	ReasonNoRevision        = "NoRevision"
-
-	ReasonReady       = "AsSpecified"
-	ReasonReconciling = "Progressing"
-	ReasonNotStalled  = "NotStalled"
 )
 
 const (
 	conditionFailedCreate = string(v1beta1.FailedCreatePod)
 	conditionFailedUpdate = string(v1beta1.FailedUpdatePod)
-	conditionReady        = string(v1beta1.StatefulSetConditionReady)
-	conditionReconciling  = string(v1beta1.StatefulSetConditionReconciling)
-	conditionStalled      = string(v1beta1.StatefulSetConditionStalled)
 )
 
 type conditions = workload.Conditions[v1beta1.StatefulSetCondition]
@@ -181,24 +174,16 @@ func stuckFor(c *conditions) string {
 func (s *Snapshot) summarise(c *conditions, status *v1beta1.StatefulSetStatus, unfinished bool, now time.Time) {
 	spec := &s.Set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
-	stalled, reason, message := false, ReasonNotStalled, ""
-	if why := stuckFor(c); why != "" {
-		stalled, reason, message = true, why, c.Get(conditionFailedUpdate).Message
-	}
-	ready := !stalled && !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
-	c.Set(conditionStalled, workload.Truth(stalled), reason, message)
-	goingOn, waits := ReasonReconciling, ""
-	switch {
+	switch why := stuckFor(c); {
+	case why != "":
+		c.Stalled(why, c.Get(conditionFailedUpdate).Message)
 	case ready:
-		goingOn = ReasonReady
-	case stalled:
-		goingOn = reason
+		c.Ready()
 	default:
-		waits = s.waitsFor(now)
+		c.Reconciling(workload.ReasonReconciling, s.waitsFor(now))
 	}
-	c.Set(conditionReady, workload.Truth(ready), goingOn, waits)
-	c.Set(conditionReconciling, workload.Truth(!ready && !stalled), goingOn, waits)
 }
 
 // StalledStatus is the status of a set whose spec cannot be worked on. Its Pods are counted if they are known, by the
@@ -211,9 +196,7 @@ func (s *Snapshot) StalledStatus(p *workload.Problem, known bool, now time.Time)
 	}
 	c := conditionsOf(status, now)
 	c.Set(conditionFailedUpdate, corev1.ConditionTrue, p.Reason, p.Message)
-	c.Set(conditionStalled, corev1.ConditionTrue, p.Reason, p.Message)
-	c.Set(conditionReady, corev1.ConditionFalse, p.Reason, p.Message)
-	c.Set(conditionReconciling, corev1.ConditionFalse, p.Reason, "")
+	c.Stalled(p.Reason, p.Message)
 	status.Conditions = c.List
 	return status
 }
@@ -224,9 +207,7 @@ func NoRevisionStatus(set *v1beta1.StatefulSet, message string, now time.Time) *
 	status := set.Status.DeepCopy()
 	c := conditionsOf(status, now)
 	c.Set(conditionFailedUpdate, corev1.ConditionTrue, ReasonNoRevision, message)
-	c.Set(conditionReady, corev1.ConditionFalse, ReasonNoRevision, message)
-	c.Set(conditionReconciling, corev1.ConditionTrue, ReasonNoRevision, message)
-	c.Set(conditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
+	c.Reconciling(ReasonNoRevision, message)
 	status.Conditions = c.List
 	return status
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
+	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // waits is what the conditions say that the set waits for; both that say that it is on its way say the same.
@@ -21,7 +22,7 @@ func (f *fixture) waits() string {
 	require.Equal(f, corev1.ConditionFalse, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)
 	if ready.Message != "" {
 		require.Equal(f, corev1.ConditionFalse, ready.Status)
-		require.Equal(f, ReasonReconciling, ready.Reason)
+		require.Equal(f, workload.ReasonReconciling, ready.Reason)
 	}
 	return ready.Message
 }

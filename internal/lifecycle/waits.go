@@ -1,0 +1,41 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
+)
+
+// WaitsFor says which hook keeps a Pod in its state, in a sentence for people; "" if none does.
+func WaitsFor(p *corev1.Pod, state pub.LifecycleStateType, l *pub.Lifecycle) string {
+	hook := heldBy(p, state, l)
+	if hook == "" {
+		return ""
+	}
+	return fmt.Sprintf("Pod %s is %s: it waits for the %s hook", p.Name, state, hook)
+}
+
+func heldBy(p *corev1.Pod, state pub.LifecycleStateType, l *pub.Lifecycle) string {
+	update := InPlaceUpdate(l)
+	switch state {
+	case pub.LifecycleStatePreparingNormal:
+		if hook := PreNormal(l); hook != nil && !AllHooked(hook, p) {
+			return "preNormal"
+		}
+	case pub.LifecycleStatePreparingUpdate:
+		if Hooked(update, p) {
+			return "inPlaceUpdate"
+		}
+	case pub.LifecycleStateUpdated:
+		if update != nil && !AllHooked(update, p) {
+			return "inPlaceUpdate"
+		}
+	case pub.LifecycleStatePreparingDelete:
+		if Hooked(PreDelete(l), p) {
+			return "preDelete"
+		}
+	}
+	return ""
+}
