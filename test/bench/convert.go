@@ -40,11 +40,11 @@ func (h *hooks) memory(ctx context.Context, c *component, part, figure string, l
 	if _, err := heap(ctx, c.pprof); err != nil {
 		return err
 	}
-	total, err := memoryOf(c.process.Pid(), "VmRSS:")
+	total, err := localcluster.MemoryOf(c.process.Pid(), "VmRSS:")
 	if err != nil {
 		return err
 	}
-	anonymous, err := memoryOf(c.process.Pid(), "RssAnon:")
+	anonymous, err := localcluster.MemoryOf(c.process.Pid(), "RssAnon:")
 	if err != nil {
 		return err
 	}

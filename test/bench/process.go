@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
 // clockTicks is the kernel's USER_HZ, which is 100 on every Linux that Go supports.
@@ -32,25 +34,7 @@ func cpu(pid int) (time.Duration, error) {
 }
 
 // peakMemory is the most memory a process has had since forgetPeak, in bytes.
-func peakMemory(pid int) (int64, error) { return memoryOf(pid, "VmHWM:") }
-
-// memoryOf reads a line of the process's status, in bytes.
-func memoryOf(pid int, field string) (int64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("reading the process's memory: %w", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, field); ok {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("reading the process's memory: %w", err)
-			}
-			return kib << 10, nil
-		}
-	}
-	return 0, fmt.Errorf("process %d has no %s", pid, field)
-}
+func peakMemory(pid int) (int64, error) { return localcluster.MemoryOf(pid, "VmHWM:") }
 
 // forgetPeak starts a new measurement of the peak.
 func forgetPeak(pid int) error {

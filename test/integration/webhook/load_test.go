@@ -104,22 +104,6 @@ func inFiles(t *testing.T, host string) (server string, roots *x509.CertPool, p 
 	return server, roots, p
 }
 
-// mostMemory is the most memory that a process has had, in MiB.
-func mostMemory(t *testing.T, p *localcluster.Process) int {
-	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			require.NoError(t, err)
-			return kib >> 10
-		}
-	}
-	t.Fatal("it is not told how much memory the process has had")
-	return 0
-}
-
 // TestScenario036_TenCallersAtOnceFailNothing has ten callers convert an object of 8 KiB each, as fast as they are answered. How
 // long that takes, and how many a processor converts a second, test/bench measures where nothing else runs: convert.go.
 func TestScenario036_TenCallersAtOnceFailNothing(t *testing.T) {
@@ -151,9 +135,10 @@ func TestScenario036_TenCallersAtOnceFailNothing(t *testing.T) {
 	for err := range failures {
 		t.Errorf("a call failed: %v", err)
 	}
-	most := mostMemory(t, p)
-	t.Logf("%d MiB", most)
-	require.Less(t, most, 64, "MiB")
+	most, err := localcluster.MemoryOf(p.Pid(), "VmHWM:")
+	require.NoError(t, err)
+	t.Logf("%d MiB", most>>20)
+	require.Less(t, most, int64(64<<20))
 }
 
 func TestScenario010_ConnectionsThatAreKeptAreNotClosedUnderTheirCallers(t *testing.T) {
