@@ -296,12 +296,16 @@ func (s *simulation) checkChange(before, after modelcluster.Object) {
 func (s *simulation) doomed(n numbers) int {
 	count := 0
 	for _, p := range s.Active() {
-		c := p.Spec.Containers[0]
-		if !modelcluster.Works(c) || modelcluster.IsInfeasible(c) && !(s.isAvailable(p) && s.isHeldBack(p, n)) {
+		if s.isDoomed(p, n) {
 			count++
 		}
 	}
 	return count
+}
+
+func (s *simulation) isDoomed(p *corev1.Pod, n numbers) bool {
+	c := p.Spec.Containers[0]
+	return !modelcluster.Works(c) || modelcluster.IsInfeasible(c) && !(s.isAvailable(p) && s.isHeldBack(p, n))
 }
 
 // isHeldBack says whether the partition keeps the Pod at its revision, whatever becomes of others.
@@ -319,7 +323,10 @@ func (s *simulation) mayRest(n numbers) bool {
 		return true
 	}
 	if !isOrdered(spec) {
-		return n.partition > 0
+		if isUnordered(spec) {
+			return s.doomed(n) <= n.partition
+		}
+		return !slices.ContainsFunc(s.Active(), func(p *corev1.Pod) bool { return s.isDoomed(p, n) && !s.isHeldBack(p, n) })
 	}
 	var condemned []*corev1.Pod
 	for _, p := range sorted(s.Active()) {

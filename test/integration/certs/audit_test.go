@@ -3,34 +3,44 @@ package certs
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flotilla-k8s/flotilla/test/harness"
 	"github.com/flotilla-k8s/flotilla/test/localcluster"
 )
 
-// mark is where the API server's audit log ends now. A write is in it before it is answered.
-func (l *lab) mark() int64 {
+// mark is a moment, and where the API server's audit log ended then. A write can be seen before it is in the log.
+type mark struct {
+	offset int64
+	begin  time.Time
+}
+
+func (l *lab) mark() mark {
 	l.Helper()
 	info, err := os.Stat(filepath.Join(cluster.Dir, "audit.log"))
 	require.NoError(l, err)
-	return info.Size()
+	return mark{offset: info.Size(), begin: time.Now()}
 }
 
-// written are the rotator's writes since a mark that were carried out, in their order: "patch secrets/name". Leases and events
-// are not part of the work and are left out.
-func (l *lab) written(since int64) []string {
+// written are the rotator's writes that were asked for since a mark, carried out and logged by now, in their order: "patch
+// secrets/name". Leases and events are not part of the work and are left out.
+func (l *lab) written(since mark) []string {
 	l.Helper()
 	f, err := os.Open(filepath.Join(cluster.Dir, "audit.log"))
 	require.NoError(l, err)
 	defer f.Close()
-	_, err = f.Seek(since, io.SeekStart)
+	_, err = f.Seek(since.offset, io.SeekStart)
 	require.NoError(l, err)
 	out := []string{}
 	for r := bufio.NewReaderSize(f, 1<<20); ; {
@@ -40,16 +50,30 @@ func (l *lab) written(since int64) []string {
 		}
 		require.NoError(l, err)
 		var e struct {
-			Verb           string
-			User           struct{ Username string }
-			ObjectRef      struct{ Resource, Name string }
-			ResponseStatus struct{ Code int }
+			Verb                     string
+			RequestReceivedTimestamp metav1.MicroTime
+			User                     struct{ Username string }
+			ObjectRef                struct{ Resource, Name string }
+			ResponseStatus           struct{ Code int }
 		}
 		require.NoError(l, json.Unmarshal(line, &e))
-		if strings.HasSuffix(e.User.Username, ":cert-manager") && e.ResponseStatus.Code < 300 && !slices.Contains([]string{"leases", "events"}, e.ObjectRef.Resource) {
+		isWork := strings.HasSuffix(e.User.Username, ":cert-manager") && !slices.Contains([]string{"leases", "events"}, e.ObjectRef.Resource)
+		if isWork && e.ResponseStatus.Code < 300 && !e.RequestReceivedTimestamp.Time.Before(since.begin) {
 			out = append(out, e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Name)
 		}
 	}
+}
+
+// wrote waits until these, in any order, are the rotator's writes since a mark.
+func (l *lab) wrote(since mark, what string, writes ...string) {
+	l.Helper()
+	harness.Eventually(l, "what is written: "+what, harness.Patience, func(context.Context) error {
+		written := l.written(since)
+		if slices.Equal(slices.Sorted(slices.Values(written)), slices.Sorted(slices.Values(writes))) {
+			return nil
+		}
+		return fmt.Errorf("%v was written, and is to be %v", written, writes)
+	})
 }
 
 // The rotator's writes, as the audit log has them.

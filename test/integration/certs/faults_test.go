@@ -173,8 +173,16 @@ func TestScenario053And054_WhatHasExpiredIsReplacedAtTheStart(t *testing.T) {
 				}
 				return l.published(ctx, certificatesIn(ca.Data["bundle.crt"]))
 			})
-			written := l.written(mark)
-			issued, patched := slices.Index(written, wroteTLS), slices.IndexFunc(written, func(w string) bool { return strings.HasPrefix(w, "patch ") })
+			var written []string
+			var issued, patched int
+			harness.Eventually(t, "the log of it", harness.Patience, func(context.Context) error {
+				written = l.written(mark)
+				issued, patched = slices.Index(written, wroteTLS), slices.IndexFunc(written, func(w string) bool { return strings.HasPrefix(w, "patch ") })
+				if patched < 0 {
+					return fmt.Errorf("no target is patched by %v", written)
+				}
+				return nil
+			})
 			require.GreaterOrEqual(t, issued, 0, written)
 			require.Greater(t, patched, issued, "the certificate comes before any target is patched: %v", written)
 		})

@@ -94,7 +94,7 @@ func TestScenario031_WhatIsCreatedAnewIsFilled(t *testing.T) {
 	mark := l.mark()
 	l.kubectl(manifest(t, "a.example.com"), "replace", "--force", "-f", "-")
 	l.within(time.Second, "filling what was created anew", l.filled)
-	require.Equal(t, []string{patchedHooks}, l.written(mark))
+	l.wrote(mark, "filling what was created anew", patchedHooks)
 	hooks, err := l.hooks(t.Context())
 	require.NoError(t, err)
 	require.Len(t, hooks.Webhooks, 1)
@@ -165,7 +165,7 @@ func TestScenario032_ApplyingTheManifestsAgainCausesNoWrite(t *testing.T) {
 		// What the rotator does about a reset, it does after it has seen what was applied before.
 		l.wipe(0)
 		l.within(time.Second, "a repair after "+c.what, l.filled)
-		require.Equal(t, []string{patchedHooks}, l.written(mark), c.what)
+		l.wrote(mark, c.what, patchedHooks)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestScenario033_ACRDReplacedWithoutBundleIsRepaired(t *testing.T) {
 	after, err := crds.Get(t.Context(), clonesets, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, crd.Generation+1, after.Generation, "by one write")
-	require.Equal(t, []string{patchedCRD}, l.written(mark))
+	l.wrote(mark, "the repair", patchedCRD)
 	harness.Eventually(t, "the event", harness.Patience, func(ctx context.Context) error { return l.told(ctx, "CABundleRepaired") })
 }
 
@@ -214,7 +214,7 @@ func TestScenario034_AHookThatIsAddedIsFilledIfItCallsUs(t *testing.T) {
 		}
 		return err
 	})
-	require.Equal(t, []string{patchedHooks}, l.written(mark))
+	l.wrote(mark, "filling what was added", patchedHooks)
 	hooks, err = l.hooks(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, hooks.Webhooks[1].ClientConfig.CABundle)
@@ -281,7 +281,7 @@ func TestScenario036_AHookThatAToolDropsStaysDropped(t *testing.T) {
 	mark := l.mark()
 	l.wipe(1)
 	l.within(time.Second, "our next write", l.filled)
-	require.Equal(t, []string{patchedHooks}, l.written(mark))
+	l.wrote(mark, "our next write", patchedHooks)
 	require.Equal(t, []string{"b.example.com", "c.example.com"}, names())
 }
 

@@ -305,7 +305,7 @@ func TestScenario027To030_BundlesThatAreResetAreRepairedByOneWrite(t *testing.T)
 		mark := l.mark()
 		reset(value)
 		l.within(time.Second, what, published)
-		require.Equal(t, []string{patchedHooks}, l.written(mark), what)
+		l.wrote(mark, what, patchedHooks)
 	}
 	after, err := l.hooks(t.Context())
 	require.NoError(t, err)
@@ -325,7 +325,7 @@ func TestScenario027To030_BundlesThatAreResetAreRepairedByOneWrite(t *testing.T)
 	})
 	reset(nil)
 	l.within(time.Second, "a repair", published)
-	require.Equal(t, []string{patchedHooks}, l.written(mark))
+	l.wrote(mark, "a repair", patchedHooks)
 }
 
 func TestScenario002_WhatAppearsLaterIsFilled(t *testing.T) {
@@ -496,10 +496,7 @@ func TestScenarios042To047_SpoiledSecretsAreMendedAndTrustLasts(t *testing.T) {
 			require.Contains(t, string(ca.Data["bundle.crt"]), string(bytes.TrimSpace(before.Data[c.retires])), c.what)
 		}
 		if c.writes != nil {
-			written := l.written(mark)
-			slices.Sort(written)
-			slices.Sort(c.writes)
-			require.Equal(t, c.writes, written, c.what)
+			l.wrote(mark, c.what, c.writes...)
 		}
 	}
 }
