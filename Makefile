@@ -7,7 +7,7 @@ VERSION   ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || ech
 BIN       := $(CURDIR)/bin
 DIR       ?= $(CURDIR)/.cluster/dev
 SIM_NODES ?= 10
-# One integration test at most this long; the cold build of Kubernetes happens before it.
+# The tests of one package at most this long, on a machine that does other things too; the cold build of Kubernetes happens before.
 TIMEOUT   ?= 20m
 # What `make bench` measures: cloneset, statefulset, webhook, or parts of the latter; `go run ./test/bench -h` lists them.
 PARTS     ?= cloneset statefulset webhook
@@ -36,7 +36,7 @@ test: verify unit integration ## Run everything that must pass: generated files,
 .PHONY: unit
 unit: ## Run the tests that need no cluster, simulations included
 	go vet ./...
-	go test $$(go list ./... | grep -v /test/)
+	go test -timeout $(TIMEOUT) $$(go list ./... | grep -v /test/)
 	go test -C hack/rules ./...
 	go test -C hack/cluster $$(go -C hack/cluster list . ./internal/... 2>/dev/null)
 

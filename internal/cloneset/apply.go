@@ -31,7 +31,7 @@ type applying struct {
 // apply carries out the plan in the order that Plan documents. Failures of single Pods do not keep the others from being
 // worked on; all are in the error.
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, claims ClaimPlan, now time.Time) (Outcome, error) {
-	a := &applying{Controller: c, s: s, plan: plan, claims: claims, now: now}
+	a := &applying{Controller: c, s: s, plan: plan, claims: claims, now: now, outcome: Outcome{Unfinished: plan.isUnfinished(), Impossible: plan.isImpossible()}}
 	a.note(a.release(ctx))
 	if len(plan.Adopt) > 0 {
 		err := a.adoptAll(ctx)

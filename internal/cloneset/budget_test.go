@@ -174,7 +174,7 @@ func TestASetThatIsStalledIsNotReady(t *testing.T) {
 	s := &Snapshot{Set: f.Set().DeepCopy()}
 	c := conditionsOf(&s.Set.Status, f.Clock.Now())
 	s.Set.Status.UpdatedReplicas = 2
-	s.summarise(c, &s.Set.Status, true)
+	s.summarise(c, &s.Set.Status, false)
 	s.Set.Status.Conditions = c.List
 	require.Equal(t, corev1.ConditionTrue, c.get(v1beta1.CloneSetConditionStalled).Status)
 	require.Equal(t, corev1.ConditionFalse, c.get(v1beta1.CloneSetConditionReady).Status)

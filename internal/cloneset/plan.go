@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,18 @@ type Update struct {
 	Recreate *Deletion
 	// Impossible says why the Pod cannot be updated as the policy demands. It is not touched.
 	Impossible error
+}
+
+// isUnfinished says whether Pods come, go or are updated by the plan, or are to later: the set is not, or not for long, what it was
+// seen to be.
+func (p *Plan) isUnfinished() bool {
+	return p.CreatePostponed || p.DeletePostponed || p.UpdatePostponed || len(p.Adopt) > 0 || p.Create.total() > 0 || len(p.Delete) > 0 ||
+		slices.ContainsFunc(p.Update, func(u Update) bool { return u.Impossible == nil })
+}
+
+// isImpossible says whether a Pod cannot be updated as the policy demands.
+func (p *Plan) isImpossible() bool {
+	return slices.ContainsFunc(p.Update, func(u Update) bool { return u.Impossible != nil })
 }
 
 // look is the soonest of the times to look again.

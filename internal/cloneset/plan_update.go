@@ -12,7 +12,6 @@ import (
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/kube/patch"
-	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
 	"github.com/flotilla-k8s/flotilla/internal/rollout"
@@ -194,11 +193,12 @@ func labelHash(p *corev1.Pod, step inplace.Step) inplace.Step {
 // revision that is not available, so that a revision that does not work stops after that many. A Pod that cannot be updated
 // costs nothing and leaves its place to the next, and a change that takes nothing down costs nothing either.
 func (s *Snapshot) planUpdate(plan *Plan, n numbers, members, candidates []*member, way direction, changes *inplace.Changes, now time.Time) {
-	s.planInfeasible(plan, members, way, now)
-	if isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec) {
+	frozen := isPaused(&s.Set.Spec) || isOnDelete(&s.Set.Spec)
+	b := budgetOf(n, members, way)
+	s.planInfeasible(plan, members, way, func(m *member) bool { return !m.available || !frozen && b.spend(m) }, now)
+	if frozen {
 		return
 	}
-	b := budgetOf(n, members, way)
 	places := way.wanted
 	for _, m := range candidates {
 		if places <= 0 {
@@ -250,15 +250,9 @@ func (b *budget) spend(m *member) bool {
 	return true
 }
 
-// takesNothingDown says whether an update leaves the Pod as it works now: it is one of mere metadata, and neither a hook nor
-// what an earlier update has left comes with it.
+// takesNothingDown says whether an update leaves the Pod as it works now.
 func (s *Snapshot) takesNothingDown(m *member, changes *inplace.Changes) bool {
-	if s.policy() == v1beta1.ReCreateCloneSetPodUpdatePolicyType || m.state != "" && m.state != pub.LifecycleStateNormal {
-		return false
-	}
-	change, err := changes.Of(m.Pod)
-	return err == nil && change.IsMetadataOnly() && inplace.IsCompleted(m.Pod) &&
-		lifecycle.Start(m.Pod, m.state, s.Set.Spec.Lifecycle) == lifecycle.Update
+	return s.policy() != v1beta1.ReCreateCloneSetPodUpdatePolicyType && changes.TakesNothingDown(m.Pod, m.state, s.Set.Spec.Lifecycle)
 }
 
 func (s *Snapshot) policy() v1beta1.CloneSetPodUpdatePolicyType {
@@ -287,8 +281,9 @@ func (s *Snapshot) planBehind(plan *Plan, members []*member, now time.Time) map[
 }
 
 // planInfeasible replaces the Pods whose nodes cannot give them what their update was to give them, or reports them where
-// Pods are not to be replaced. They are not available, and were taken down within the budget.
-func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, now time.Time) {
+// Pods are not to be replaced. Those that are not available were taken down within the budget. The others, which were left with what
+// they have while Pods were not to be replaced, are replaced as far as may says.
+func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, may func(*member) bool, now time.Time) {
 	for _, m := range members {
 		if !m.isAt(way.to) || m.leaving {
 			continue
@@ -297,7 +292,7 @@ func (s *Snapshot) planInfeasible(plan *Plan, members []*member, way direction, 
 		switch {
 		case refused && s.isInPlaceOnly():
 			plan.Update = append(plan.Update, Update{Pod: m.Pod, Impossible: fmt.Errorf("pod %s: %s", m.Name, why)})
-		case refused:
+		case refused && may(m):
 			plan.Update = append(plan.Update, s.recreate(m, way, now))
 		}
 	}

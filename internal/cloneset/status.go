@@ -20,6 +20,10 @@ import (
 type Outcome struct {
 	// ScaleRan and UpdateRan: the part was carried out as far as it was needed.
 	ScaleRan, UpdateRan bool
+	// Unfinished: the plan made, deleted or updated Pods, or left some of that for later.
+	Unfinished bool
+	// Impossible: the plan came upon a Pod that cannot be updated, whether updates ran or not.
+	Impossible bool
 	// Again: more is to be done at once.
 	Again bool
 	// ScaleFailure and UpdateFailure are the first failures that are worth showing; nil without any.
@@ -66,13 +70,11 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) (*v1beta1.C
 	}
 	c := conditionsOf(status, now)
 	c.Failed(string(v1beta1.CloneSetConditionFailedScale), o.ScaleFailure, o.ScaleRan)
-	c.Failed(string(v1beta1.CloneSetConditionFailedUpdate), o.UpdateFailure, o.UpdateRan)
+	// What was impossible by another spec says nothing of this one.
+	over := old.ObservedGeneration != s.Set.Generation && !o.Impossible && c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible)
+	c.Failed(string(v1beta1.CloneSetConditionFailedUpdate), o.UpdateFailure, o.UpdateRan || over)
 	look := c.progressing(spec, status, old)
-	impossible := o.UpdateFailure != nil && o.UpdateFailure.Reason == ReasonInPlaceImpossible
-	if !o.UpdateRan && o.UpdateFailure == nil {
-		impossible = c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible)
-	}
-	s.summarise(c, status, impossible)
+	s.summarise(c, status, o.Unfinished)
 	status.Conditions = c.List
 	return status, look
 }
@@ -228,19 +230,15 @@ func hasProgress(status, old *v1beta1.CloneSetStatus, replicas int32) bool {
 }
 
 // summarise sets the conditions that generic tools read. While they say that it goes on, they tell for whom it waits.
-func (s *Snapshot) summarise(c *conditions, status *v1beta1.CloneSetStatus, impossible bool) {
+func (s *Snapshot) summarise(c *conditions, status *v1beta1.CloneSetStatus, unfinished bool) {
 	spec := &s.Set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
-	ready := status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= status.ExpectedUpdatedReplicas)
 	p := c.get(v1beta1.CloneSetConditionTypeProgressing)
 	switch {
-	case impossible:
-		message := ""
-		if f := c.get(v1beta1.CloneSetConditionFailedUpdate); f != nil {
-			message = f.Message
-		}
-		c.Stalled(ReasonInPlaceImpossible, message)
+	case c.hasReason(v1beta1.CloneSetConditionFailedUpdate, ReasonInPlaceImpossible):
+		c.Stalled(ReasonInPlaceImpossible, c.get(v1beta1.CloneSetConditionFailedUpdate).Message)
 	case ready:
 		// One that waits for its Pods to be deleted, or that has none, has come as far as it is to, whatever its deadline.
 		c.Ready()

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -14,8 +16,6 @@ import (
 	"github.com/flotilla-k8s/flotilla/internal/kube"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // History is what a sync knows of the revisions of a workload.
@@ -46,6 +46,14 @@ func Gather(indexer cache.Indexer, namespace, name string, uid types.UID, select
 	}
 	going := func(r *appsv1.ControllerRevision) bool { return r.DeletionTimestamp != nil }
 	return History{Revisions: revision.Sort(slices.DeleteFunc(list, going))}, nil
+}
+
+// Recall takes the revisions of these names, whether there are any, for a workload that is to change nothing any more.
+func (h *History) Recall(update, current string) {
+	named := func(name string) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	h.Update, h.Current = named(update), named(current)
 }
 
 // find prefers, of several revisions that mean the same, the ones of these names: Pods are known by them.

@@ -46,6 +46,16 @@ func (c *Changes) Of(p *corev1.Pod) (Change, error) {
 	return change, err
 }
 
+// TakesNothingDown says whether the update leaves the Pod as it works now: it is one of mere metadata, and neither a hook nor what an
+// earlier update has left comes with it.
+func (c *Changes) TakesNothingDown(p *corev1.Pod, state pub.LifecycleStateType, l *pub.Lifecycle) bool {
+	if state != "" && state != pub.LifecycleStateNormal {
+		return false
+	}
+	change, err := c.Of(p)
+	return err == nil && change.IsMetadataOnly() && IsCompleted(p) && lifecycle.Start(p, state, l) == lifecycle.Update
+}
+
 func (c *Changes) from(name string) (Change, error) {
 	if known, ok := c.known[name]; ok {
 		return known.change, known.err

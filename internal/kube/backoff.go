@@ -60,6 +60,19 @@ func (b *Backoff) Wait(owner types.UID, part, goal string, now time.Time) (time.
 	return max(0, f.until.Sub(now)), true
 }
 
+// Waits returns how long each part that failed last time is still not to be tried.
+func (b *Backoff) Waits(owner types.UID, goal string, now time.Time) map[string]time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make(map[string]time.Duration, len(b.owners[owner]))
+	for part, f := range b.owners[owner] {
+		if f.goal == goal {
+			out[part] = max(0, f.until.Sub(now))
+		}
+	}
+	return out
+}
+
 // Succeeded forgets the failures of a part.
 func (b *Backoff) Succeeded(owner types.UID, part string) {
 	b.Keep(owner, func(p string) bool { return p != part })

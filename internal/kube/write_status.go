@@ -25,7 +25,7 @@ type Statuses struct {
 // WriteStatus sends what differs, and nothing if nothing does. It applies to no namesake that was created since; that the
 // owner is gone is no error.
 func WriteStatus[T metav1.Object](ctx context.Context, w *Writer, store Store, client writable[T], owner T, s Statuses, kind string) error {
-	if !s.First && equality.Semantic.DeepEqual(s.Old, s.New) {
+	if equality.Semantic.DeepEqual(s.Old, s.New) {
 		return nil
 	}
 	body, err := s.patch(owner)

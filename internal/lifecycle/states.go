@@ -55,6 +55,14 @@ func afterUpdate(p *corev1.Pod, l *pub.Lifecycle) pub.LifecycleStateType {
 	return pub.LifecycleStateNormal
 }
 
+// Restored is the state of a Pod whose deletion is taken back: one that was never let to serve still waits for that.
+func Restored(p *corev1.Pod, l *pub.Lifecycle) pub.LifecycleStateType {
+	if hook := PreNormal(l); hook != nil && !AllHooked(hook, p) {
+		return pub.LifecycleStatePreparingNormal
+	}
+	return pub.LifecycleStateNormal
+}
+
 // StartAction is what to do with a Pod that was chosen for an in-place update.
 type StartAction int
 

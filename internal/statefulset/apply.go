@@ -38,7 +38,7 @@ type applying struct {
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, now time.Time) (Outcome, error) {
 	a := &applying{
 		Controller: c, s: s, plan: plan, now: now, held: sets.Set[types.UID]{},
-		outcome: Outcome{UpdateReached: plan.UpdateReached, Unfinished: plan.Unfinished, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
+		outcome: Outcome{UpdateReached: plan.UpdateReached, Stuck: plan.Stuck, Unfinished: plan.Unfinished, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
 	}
 	a.note(a.release(ctx))
 	if len(plan.Adopt) > 0 {
@@ -116,7 +116,11 @@ func (a *applying) adoptAll(ctx context.Context) error {
 
 // deleteAll deletes Pods that have ended or are not wanted.
 func (a *applying) deleteAll(ctx context.Context) {
-	err := kube.ForEach(len(a.plan.Delete), a.parallel, func(i int) error { return a.delete(ctx, a.plan.Delete[i]) })
+	err := kube.ForEach(len(a.plan.Delete), a.parallel, func(i int) error {
+		err := a.delete(ctx, a.plan.Delete[i])
+		a.remember(partOfDeletion(a.plan.Delete[i].Pod), err)
+		return err
+	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedDelete, err)
 }
 

@@ -2,6 +2,7 @@ package statefulset
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,7 @@ func (a *applying) refresh(ctx context.Context) {
 		case err != nil && !kube.IsPassing(err):
 			a.warn(EventFailedUpdate, "%v", err)
 		}
+		a.remember(partOfRefresh(change.Pod), err)
 		return err
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
@@ -43,17 +45,19 @@ func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
 		}
 	}
 	if resizing {
-		a.remember(r.Pod, err)
+		a.remember(string(r.Pod.UID), err)
+	} else {
+		a.remember(partOfRefresh(r.Pod), err)
 	}
 	return err
 }
 
-// remember notes whether a Pod could be updated, or when to try again.
-func (a *applying) remember(p *corev1.Pod, err error) {
+// remember notes whether a part of the work could be done, or when to try again.
+func (a *applying) remember(part string, err error) {
 	if err == nil {
-		a.backoff.Succeeded(a.s.Set.UID, string(p.UID))
+		a.backoff.Succeeded(a.s.Set.UID, part)
 	} else {
-		a.again(a.putOff(string(p.UID), err))
+		a.again(a.putOff(part, err))
 	}
 }
 
@@ -80,11 +84,15 @@ func (a *applying) ownClaims(ctx context.Context) {
 		switch {
 		case err == nil:
 			a.normal(EventSuccessfulUpdate, "changed the owners of claim %s", o.Claim.Name)
+			a.remember(partOfOwners(o.Claim), nil)
 			return nil
 		case apierrors.IsNotFound(err):
 			return nil
 		}
-		a.mark(a.held, o.Pod)
+		if o.Pod != nil {
+			a.mark(a.held, o.Pod)
+		}
+		a.remember(partOfOwners(o.Claim), err)
 		if !kube.IsPassing(err) {
 			a.warn(EventFailedUpdate, "%v", err)
 		}
@@ -114,11 +122,16 @@ func (a *applying) update(ctx context.Context) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		a.remember(u.Pod, err)
+		a.remember(string(u.Pod.UID), err)
 		return err
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
-	a.outcome.UpdateRan = !a.plan.UpdatePostponed
+	// A failure lasts until it was tried again.
+	failed := slices.ContainsFunc(a.s.Pods, func(p *corev1.Pod) bool {
+		_, failed := a.s.Postponed[p.UID]
+		return failed
+	})
+	a.outcome.UpdateRan = !a.plan.UpdatePostponed && (a.plan.UpdateReached || !failed)
 }
 
 func (a *applying) resize(ctx context.Context, r ClaimPatch) error {
@@ -128,7 +141,7 @@ func (a *applying) resize(ctx context.Context, r ClaimPatch) error {
 		a.normal(EventSuccessfulResize, "claim %s asks for more storage", r.Claim.Name)
 	case !kube.IsPassing(err):
 		a.warn(EventFailedResize, "%v", err)
-		a.remember(r.Pod, err)
+		a.remember(string(r.Pod.UID), err)
 	}
 	return err
 }

@@ -69,7 +69,8 @@ func ownersOf(set *v1beta1.StatefulSet, claim *corev1.PersistentVolumeClaim, p *
 
 // isInTheWay says whether something keeps the Pod of an ordinal from being created that goes by itself.
 func (s *Snapshot) isInTheWay(ordinal int32) bool {
-	return s.Taken.Has(podName(s.Set, ordinal)) || s.staleClaim(ordinal) != nil
+	_, taken := s.Taken[podName(s.Set, ordinal)]
+	return taken || s.staleClaim(ordinal) != nil
 }
 
 // claimsOf are the claims of an ordinal that exist, in the order of the templates.
@@ -103,11 +104,20 @@ func (s *Snapshot) staleClaim(ordinal int32) *corev1.PersistentVolumeClaim {
 	}
 	name := podName(s.Set, ordinal)
 	for _, c := range s.claimsOf(ordinal) {
-		if slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "Pod" && r.Name == name }) {
+		if slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool {
+			return r.Kind == "Pod" && r.Name == name && r.UID != s.Taken[name]
+		}) {
 			return c
 		}
 	}
 	return nil
+}
+
+// keptFrom are the owner references of a claim without the one to a Pod that was taken out of the set while it was about to go: its
+// ordinal is wanted again, and the claim is not to go with that Pod.
+func (s *Snapshot) keptFrom(c *corev1.PersistentVolumeClaim, ordinal int32) []metav1.OwnerReference {
+	former, taken := s.Taken[podName(s.Set, ordinal)]
+	return slices.DeleteFunc(slices.Clone(c.OwnerReferences), func(r metav1.OwnerReference) bool { return taken && r.UID == former })
 }
 
 // goingClaim is a claim of the ordinal that somebody has deleted and that is still there; nil without any.
@@ -167,6 +177,12 @@ func (c comparison) hasShape() bool {
 
 func (c comparison) isCompatible() bool {
 	return c.hasShape() && c.claim.Spec.Resources.Requests.Storage().Cmp(*c.template.Spec.Resources.Requests.Storage()) >= 0
+}
+
+// waitsForVolume says whether the claim has no volume yet, which is often made only when its Pod has a node. The API server lets none
+// grow before: there is nothing to be done to it, and nothing to wait for, as the Pod may be what it waits for.
+func (c comparison) waitsForVolume() bool {
+	return c.hasShape() && c.claim.Status.Phase == corev1.ClaimPending
 }
 
 func (c comparison) isReady() bool {

@@ -109,6 +109,11 @@ func (c *Controller) syncSet(ctx context.Context, cached *v1beta1.StatefulSet) (
 	if err != nil {
 		return 0, err
 	}
+	if set.DeletionTimestamp != nil {
+		// Whoever deletes it also deletes what it owns: what was made anew would hold that up.
+		s.Recall(set.Status.UpdateRevision, set.Status.CurrentRevision)
+		return 0, c.writeStatus(ctx, set, s.Status(Outcome{}, selector.String(), now))
+	}
 	owner := c.revisionOwner(set)
 	if err := c.history().Resolve(ctx, &s.History, owner); err != nil {
 		if kube.IsPassing(err) {

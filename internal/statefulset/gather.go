@@ -106,7 +106,7 @@ func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 
 // gatherPlaces looks up the claims of the Pods that there are, and what there is to know of those that are missing.
 func (c *Controller) gatherPlaces(s *Snapshot, n *numbers, now time.Time) error {
-	s.Taken, s.Claims, s.CreateLater = sets.Set[string]{}, map[string]*corev1.PersistentVolumeClaim{}, map[string]time.Duration{}
+	s.Taken, s.Claims, s.CreateLater = map[string]types.UID{}, map[string]*corev1.PersistentVolumeClaim{}, map[string]time.Duration{}
 	there := ordinalsOf(s.Pods)
 	for _, p := range s.Pods {
 		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
@@ -147,12 +147,12 @@ func ordinalsOf(list []*corev1.Pod) sets.Set[int32] {
 // gatherMissing looks up who holds the name of a Pod that is missing, its claims, and whether it is to be made only later.
 func (c *Controller) gatherMissing(s *Snapshot, ordinal int32, now time.Time) error {
 	name := podName(s.Set, ordinal)
-	_, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + name)
+	item, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + name)
 	if err != nil {
 		return fmt.Errorf("looking for Pod %s: %w", name, err)
 	}
-	if exists {
-		s.Taken.Insert(name)
+	if p, ok := item.(*corev1.Pod); exists && ok {
+		s.Taken[name] = p.UID
 	}
 	if err := c.gatherClaims(s, claimNames(s.Set, ordinal)); err != nil {
 		return err
@@ -188,13 +188,17 @@ func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
 		there.Insert(partOfPod(s.Set, ordinal), s.partOf(ordinal))
 	}
 	for _, p := range slices.Concat(s.Pods, s.Returning) {
-		there.Insert(string(p.UID))
+		there.Insert(string(p.UID), partOfRefresh(p), partOfDeletion(p))
 		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
 			s.Postponed[p.UID] = wait
 		}
 	}
+	for _, claim := range s.Claims {
+		there.Insert(partOfOwners(claim))
+	}
 	isLater := s.beyond(n)
 	c.backoff.Keep(uid, func(part string) bool { return there.Has(part) || isLater(part) })
+	s.Failed = c.backoff.Waits(uid, goal, now)
 	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool {
 		wait := s.Postponed[p.UID]
 		if wait > 0 && (s.AdoptAfter == 0 || wait < s.AdoptAfter) {
@@ -219,6 +223,15 @@ func (s *Snapshot) beyond(n *numbers) func(part string) bool {
 		return wanted
 	}
 }
+
+// partOfRefresh is what the failure to move a Pod on is remembered by.
+func partOfRefresh(p *corev1.Pod) string { return "refresh " + string(p.UID) }
+
+// partOfDeletion is what the failure to delete a Pod is remembered by, where that is no part of its update.
+func partOfDeletion(p *corev1.Pod) string { return "delete " + string(p.UID) }
+
+// partOfOwners is what the failure to write the owners of a claim is remembered by.
+func partOfOwners(claim *corev1.PersistentVolumeClaim) string { return "owners of " + claim.Name }
 
 // partOf is what the failure to create the Pod of an ordinal is remembered by.
 func (s *Snapshot) partOf(ordinal int32) string {

@@ -366,3 +366,46 @@ func TestAPodThatWaitsForItsDeletionIsNoProblem(t *testing.T) {
 	require.Equal(t, pub.LifecycleStatePreparingDelete, f.stateOf(0))
 	require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.StatefulSetConditionStalled).Status)
 }
+
+// A Pod that was never let to serve is not let by a deletion that is taken back.
+func TestADeletionThatIsTakenBackLeavesTheFirstHookToItsPod(t *testing.T) {
+	f := newFixture(t)
+	f.create(2, parallel, func(s *v1beta1.StatefulSet) {
+		s.Spec.Template.Labels[hook] = "true"
+		s.Spec.Lifecycle = &pub.Lifecycle{
+			PreNormal: &pub.LifecycleHook{LabelsHandler: map[string]string{"ok": "true"}},
+			PreDelete: &pub.LifecycleHook{LabelsHandler: map[string]string{hook: "true"}},
+		}
+	})
+	f.Rest()
+	require.Equal(t, pub.LifecycleStatePreparingNormal, f.stateOf(1))
+	for _, satisfied := range []bool{false, true} {
+		state := pub.LifecycleStatePreparingNormal
+		if satisfied {
+			state = pub.LifecycleStateNormal
+			f.EditPod(name(1), func(p *corev1.Pod) { p.Labels["ok"] = "true" })
+		}
+		f.Edit(replicas(1))
+		f.Rest()
+		require.Equal(t, pub.LifecycleStatePreparingDelete, f.stateOf(1))
+		f.Edit(replicas(2))
+		f.Rest()
+		require.Equal(t, state, f.stateOf(1))
+	}
+}
+
+// Another ordinal above it that is to go, too, does not hold up one whose deletion has begun.
+func TestInOrderADeletionThatHasBegunComesFirst(t *testing.T) {
+	f := newFixture(t)
+	f.start(5, preDelete)
+	f.Edit(reserve(3), replicas(4))
+	f.Rest()
+	require.Equal(t, held{"web-3": pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	f.Edit(replicas(3))
+	f.Rest()
+	require.Equal(t, held{"web-3": pub.LifecycleStatePreparingDelete}, f.lifecycle(), "one at a time")
+	f.release(3)
+	f.Rest()
+	require.Equal(t, held{"web-4": pub.LifecycleStatePreparingDelete}, f.lifecycle())
+	require.Equal(t, "0 1 2 4", f.ordinals())
+}

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
@@ -45,6 +46,8 @@ type Plan struct {
 	Problem *workload.Problem
 	// UpdateReached: nothing came before the updates, so that there is no problem if none is told.
 	UpdateReached bool
+	// Stuck are the reasons for which an update could not go on now, if nothing came before the updates.
+	Stuck sets.Set[string]
 	// Unfinished: some Pod, or a claim of one, is not as the strategy wants it.
 	Unfinished bool
 
@@ -141,7 +144,7 @@ type planner struct {
 	stopped bool
 }
 
-// Plan decides. The snapshot is not changed.
+// Plan decides, for a set that is not being deleted. The snapshot is not changed.
 //
 // The only errors are those of a spec that cannot be understood; they name the field.
 func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
@@ -150,9 +153,6 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{}
-	if s.Set.DeletionTimestamp != nil {
-		return plan, nil
-	}
 	plan.Release, plan.Adopt = s.Strangers, s.Returning
 	plan.look(s.AdoptAfter)
 	if len(plan.Adopt) > 0 {
@@ -177,6 +177,8 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	}
 	if plan.UpdateReached = scale() && !p.moved; plan.UpdateReached {
 		p.update()
+	} else {
+		plan.Stuck = p.stuck()
 	}
 	p.dropSuperseded()
 	for _, m := range p.members() {
@@ -215,7 +217,7 @@ func (p *planner) members() []*member {
 
 // deletion deletes the Pod or makes it wait for its hook; false if there is nothing to do but wait.
 func (p *planner) deletion(m *member) (Deletion, bool) {
-	if m.terminating {
+	if m.terminating || m.held {
 		return Deletion{}, false
 	}
 	return p.Snapshot.deletion(m, p.now, nil)
@@ -225,7 +227,7 @@ func (p *planner) deletion(m *member) (Deletion, bool) {
 // waits for its hook nothing else says that it must go, so it is labelled: or it would be taken back and tried again. The
 // label names the revision that it cannot be taken to.
 func (p *planner) replacement(m *member) (Deletion, bool) {
-	if m.terminating || p.isInPlaceOnly() {
+	if m.terminating || m.held || p.isInPlaceOnly() {
 		return Deletion{}, false
 	}
 	return p.Snapshot.deletion(m, p.now, func(o *patch.Object) { o.Label(pub.SpecifiedDeleteKey, revision.ShortHash(p.Update.Name)) })

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -46,7 +47,7 @@ func (p *planner) refreshOne(m *member, candidate bool) {
 	if behind {
 		p.plan.Update = append(p.plan.Update, Update{Pod: m.Pod, InPlace: &inplace.Update{Target: target(p.Update.Name), Change: change, Now: p.now}})
 	}
-	if !step.Due && len(step.Resize) == 0 {
+	if !step.Due && len(step.Resize) == 0 || p.isLater(partOfRefresh(m.Pod)) {
 		return
 	}
 	r := Refresh{Pod: m.Pod, Step: step}
@@ -54,7 +55,23 @@ func (p *planner) refreshOne(m *member, candidate bool) {
 		r.Instead = &d
 	}
 	p.plan.Refresh = append(p.plan.Refresh, r)
-	p.moved = p.moved || step.State != m.state
+	p.moves(m, step.State)
+}
+
+// moves notes that the state of a Pod is about to change. What could not be done the last time holds up no others: it may fail again.
+func (p *planner) moves(m *member, to pub.LifecycleStateType) {
+	_, failed := p.Failed[partOfRefresh(m.Pod)]
+	p.moved = p.moved || to != m.state && !failed
+}
+
+// isLater says whether a part of the work failed not long ago, and sees to it that it is tried again.
+func (p *planner) isLater(part string) bool {
+	after := p.Failed[part]
+	if after > 0 {
+		p.plan.UpdatePostponed = true
+		p.plan.look(after)
+	}
+	return after > 0
 }
 
 // behind is what a Pod lacks that says that it is at the update revision and does not run its images, because the record of
@@ -84,10 +101,10 @@ func (p *planner) identify(s *slot) {
 // restore takes back a deletion that waits for its hook and is not wanted any more. An update in place that it came into goes
 // on: the Pod says that it is at a revision, and is not before that has ended.
 func (p *planner) restore(s *slot) {
-	if s.m.state != pub.LifecycleStatePreparingDelete || s.m.terminating || p.mustGo(s) {
+	if s.m.state != pub.LifecycleStatePreparingDelete || s.m.terminating || p.mustGo(s) || p.isLater(partOfRefresh(s.m.Pod)) {
 		return
 	}
-	state := pub.LifecycleStateNormal
+	state := lifecycle.Restored(s.m.Pod, p.Set.Spec.Lifecycle)
 	if !inplace.IsCompleted(s.m.Pod) {
 		state = pub.LifecycleStateUpdating
 	}
@@ -99,7 +116,7 @@ func (p *planner) restore(s *slot) {
 		o.IfUnchanged(s.m).Condition(c)
 	}
 	p.plan.Patches = append(p.plan.Patches, PodPatch{Pod: s.m.Pod, Patch: o.BuildStatus()})
-	p.moved = true
+	p.moves(s.m, state)
 }
 
 // mustGo says whether the Pod of a wanted ordinal is to be deleted.
@@ -138,6 +155,12 @@ func (p *planner) own() {
 	for _, s := range p.slots {
 		if s.m != nil {
 			p.ownClaims(s.m, false)
+			continue
+		}
+		for _, c := range p.claimsOf(s.ordinal) {
+			if deletesClaims(p.Set).whenScaled {
+				p.ownClaim(c, p.keptFrom(c, s.ordinal), nil)
+			}
 		}
 	}
 	for _, m := range p.condemned {
@@ -154,14 +177,26 @@ func (p *planner) ownClaims(m *member, condemned bool) {
 		}
 	}
 	for _, c := range list {
-		wanted := ownersOf(p.Set, c, m.Pod, condemned)
-		if c.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted, c.OwnerReferences) {
-			continue
-		}
-		p.plan.Owners = append(p.plan.Owners, ClaimPatch{
-			Claim: c, Patch: patch.New(c).IfUnchanged(c).OwnerReferences(wanted).Build(), Pod: m.Pod,
-		})
+		p.ownClaim(c, ownersOf(p.Set, c, m.Pod, condemned), m)
 	}
+}
+
+// ownClaim gives a claim its owners. m is whose Pod goes only after that; may be nil.
+func (p *planner) ownClaim(c *corev1.PersistentVolumeClaim, wanted []metav1.OwnerReference, m *member) {
+	if c.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted, c.OwnerReferences) {
+		return
+	}
+	if p.isLater(partOfOwners(c)) {
+		if m != nil {
+			m.held = true
+		}
+		return
+	}
+	o := ClaimPatch{Claim: c, Patch: patch.New(c).IfUnchanged(c).OwnerReferences(wanted).Build()}
+	if m != nil {
+		o.Pod = m.Pod
+	}
+	p.plan.Owners = append(p.plan.Owners, o)
 }
 
 // deletion deletes the Pod or makes it wait for its hook; false if it waits already. extra may add to the write that makes

@@ -98,15 +98,20 @@ func (p *planner) scaleOrdered() bool {
 	return p.scaleInOrdered()
 }
 
-// scaleInOrdered deletes the condemned Pod of the highest ordinal. One that works may go; one that does not is waited for,
-// unless it has ended or is the only one, or the first of them.
+// scaleInOrdered deletes the condemned Pod of the highest ordinal, but first those whose deletion has begun. One that works may
+// go; one that does not is waited for, unless it has ended or is the only one, or the first of them.
 func (p *planner) scaleInOrdered() bool {
 	if len(p.condemned) == 0 {
 		return true
 	}
-	m := p.condemned[0]
-	leaving := m.state == pub.LifecycleStatePreparingDelete
-	if leaving || m.terminal || m.available || m == p.firstUnhealthy() {
+	begun := false
+	for _, m := range p.condemned {
+		if m.state == pub.LifecycleStatePreparingDelete {
+			p.delete(m)
+			begun = true
+		}
+	}
+	if m := p.condemned[0]; !begun && (m.terminal || m.available || m == p.firstUnhealthy()) {
 		p.delete(m)
 	}
 	return false
@@ -208,7 +213,7 @@ func (p *planner) makeClaims(m *member) {
 }
 
 func (p *planner) delete(m *member) {
-	if d, ok := p.deletion(m); ok && !p.isDeleted(m) {
+	if d, ok := p.deletion(m); ok && !p.isDeleted(m) && !p.isLater(partOfDeletion(m.Pod)) {
 		p.plan.Delete = append(p.plan.Delete, d)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -59,8 +60,12 @@ func (p *planner) chooseCandidates() error {
 	return nil
 }
 
-// isUnfinished says whether a Pod that is to be updated is still to be taken further. While paused none is.
+// isUnfinished says whether a Pod is still to be made, to go or to be taken further: a Pod that is to go may stand in for one that
+// is missing, so that their number says nothing. While paused none is taken further.
 func (p *planner) isUnfinished() bool {
+	if p.missing() > 0 || len(p.condemned) > 0 || slices.ContainsFunc(p.slots, func(s *slot) bool { return s.m != nil && s.m.specified }) {
+		return true
+	}
 	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
 		return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isCompleted)
 	})
@@ -109,8 +114,13 @@ func (p *planner) update() {
 			p.out++
 		}
 	}
-	p.deleteSpecified()
+	p.deleteSpecified(false)
 	p.replaceInfeasible()
+	p.updateCandidates()
+	p.deleteSpecified(true)
+}
+
+func (p *planner) updateCandidates() {
 	if isPaused(&p.Set.Spec) || isOnDelete(&p.Set.Spec) {
 		return
 	}
@@ -126,7 +136,7 @@ func (p *planner) update() {
 		if s.worked || !p.isDue(s) {
 			continue
 		}
-		if !s.down && !p.mayTakeDown(s) {
+		if !s.down && !p.mayTakeDown(s) && !p.costsNothing(s) {
 			p.reportClaims()
 			return
 		}
@@ -194,10 +204,15 @@ func (p *planner) takeDown(s *slot) {
 	}
 }
 
-// deleteSpecified deletes Pods by their label, highest ordinal first. One that the budget does not allow holds up no others.
-func (p *planner) deleteSpecified() {
+// deleteSpecified deletes Pods by their label, highest ordinal first. One that the budget does not allow holds up no others, and
+// one that could not be deleted the last time gives way to them.
+func (p *planner) deleteSpecified(again bool) {
 	for _, s := range slices.Backward(p.slots) {
-		if s.m == nil || !s.m.specified || s.m.terminating || !p.mayTakeDown(s) {
+		if s.m == nil || !s.m.specified || s.m.terminating {
+			continue
+		}
+		_, failed := p.Failed[partOfDeletion(s.m.Pod)]
+		if failed != again || p.isLater(partOfDeletion(s.m.Pod)) || !p.mayTakeDown(s) {
 			continue
 		}
 		p.takeDown(s)
@@ -205,10 +220,11 @@ func (p *planner) deleteSpecified() {
 	}
 }
 
-// replaceInfeasible replaces Pods whose nodes cannot give them what their update was to give them, or reports them where
-// Pods are not to be replaced. They were taken down within the budget.
+// replaceInfeasible replaces Pods whose nodes cannot give them what their update was to give them, highest ordinal first, or
+// reports them where Pods are not to be replaced. Those that are out were taken down within the budget. The others, which were
+// left with what they have while Pods were not to be replaced, are part of the rollout.
 func (p *planner) replaceInfeasible() {
-	for _, s := range p.slots {
+	for _, s := range slices.Backward(p.slots) {
 		if s.m == nil || s.m.terminating || !s.m.updated || s.m.state == pub.LifecycleStatePreparingDelete {
 			continue
 		}
@@ -216,8 +232,15 @@ func (p *planner) replaceInfeasible() {
 		switch {
 		case refused && p.isInPlaceOnly():
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
-		case refused:
+		case refused && s.out:
 			p.replace(s.m)
+		case refused && !isPaused(&p.Set.Spec) && !isOnDelete(&p.Set.Spec) && !p.isLater(partOfDeletion(s.m.Pod)) && p.mayTakeDown(s):
+			p.takeDown(s)
+			p.replace(s.m)
+			if isOrdered(&p.Set.Spec) {
+				p.stopped = true
+				return
+			}
 		}
 	}
 }
@@ -229,7 +252,7 @@ func neverCompletes(m *member) bool {
 }
 
 func (p *planner) replace(m *member) {
-	if d, ok := p.replacement(m); ok && !p.isDeleted(m) {
+	if d, ok := p.replacement(m); ok && !p.isDeleted(m) && !p.isLater(partOfDeletion(m.Pod)) {
 		p.plan.Delete = append(p.plan.Delete, d)
 	}
 }
@@ -240,12 +263,31 @@ func (p *planner) report(problem *workload.Problem) {
 	}
 }
 
+// stuck are the reasons for which updates that this sync does not come to could not go on.
+func (p *planner) stuck() sets.Set[string] {
+	out := sets.Set[string]{}
+	for _, s := range p.slots {
+		if s.m == nil || s.m.terminating {
+			continue
+		}
+		if p.isInPlaceOnly() && (neverCompletes(s.m) || s.candidate && p.isOutdated(s.m) && p.impossible(s.m) != nil) {
+			out.Insert(ReasonInPlaceImpossible)
+		}
+		if p.resizesClaims() && slices.ContainsFunc(p.comparisons(s.ordinal), func(c comparison) bool {
+			return !c.hasShape() || s.candidate && !c.isCompatible() && !c.waitsForVolume() && p.obstacle(c) != nil
+		}) {
+			out.Insert(ReasonClaimNotUpdated)
+		}
+	}
+	return out
+}
+
 // isDue says whether there is anything to be done to a candidate.
 func (p *planner) isDue(s *slot) bool {
 	if p.stopped || s.m == nil || s.m.terminating || s.m.terminal || p.isDeleted(s.m) {
 		return false
 	}
-	return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), comparison.isCompatible)
+	return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), func(c comparison) bool { return c.isCompatible() || c.waitsForVolume() })
 }
 
 // work takes a candidate further: first its claims, and when these are done the Pod.
@@ -254,12 +296,26 @@ func (p *planner) work(s *slot) {
 	if !p.isDue(s) {
 		return
 	}
-	if p.isPostponed(s.m) || p.resizesClaims() && !p.workOnClaims(s) {
+	if p.isPostponed(s.m) {
+		// Where Pods are updated in order, none overtakes another.
+		p.stopped = p.stopped || isOrdered(&p.Set.Spec)
 		return
 	}
-	if p.isOutdated(s.m) && p.mayTakeDown(s) {
+	if p.resizesClaims() && !p.workOnClaims(s) {
+		return
+	}
+	if p.isOutdated(s.m) && (p.costsNothing(s) || p.mayTakeDown(s)) {
 		p.take(s)
 	}
+}
+
+// costsNothing says whether the update of a slot leaves its Pod as it works now. Pods that are updated in order take turns all the
+// same.
+func (p *planner) costsNothing(s *slot) bool {
+	if isOrdered(&p.Set.Spec) || p.policy() == v1beta1.RecreatePodUpdateStrategyType || p.lacksVolume(s.m) {
+		return false
+	}
+	return p.changes.TakesNothingDown(s.m.Pod, s.m.state, p.Set.Spec.Lifecycle)
 }
 
 // isPostponed says whether the update of a Pod failed not long ago, and sees to it that it is tried again.
@@ -274,7 +330,7 @@ func (p *planner) isPostponed(m *member) bool {
 
 // workOnClaims returns whether the claims of a slot are done with.
 func (p *planner) workOnClaims(s *slot) bool {
-	list := p.comparisons(s.ordinal)
+	list := slices.DeleteFunc(p.comparisons(s.ordinal), comparison.waitsForVolume)
 	for _, c := range list {
 		if c.isCompatible() {
 			continue
@@ -300,7 +356,9 @@ func (p *planner) take(s *slot) {
 	if p.stopped {
 		return
 	}
-	p.takeDown(s)
+	if !p.costsNothing(s) {
+		p.takeDown(s)
+	}
 	if ok {
 		p.plan.Update = append(p.plan.Update, u)
 	}

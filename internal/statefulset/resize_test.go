@@ -95,3 +95,45 @@ func TestPodsThatServeInTheMiddleOfAnUpdateGoOneByOne(t *testing.T) {
 	f.Rest()
 	require.Equal(t, "0:b 1:b 2:b 3:b", f.state())
 }
+
+// While Pods are not to be replaced, those whose nodes have no room serve with what they have. If they may be replaced later, that is
+// within the budget and in the order of updates.
+func TestPodsThatServeAreReplacedForTheirResourcesWithinTheBudget(t *testing.T) {
+	mayReplace := rolling(func(r *v1beta1.RollingUpdateStatefulSetStrategy) {
+		r.PodUpdatePolicy = v1beta1.InPlaceIfPossiblePodUpdateStrategyType
+	})
+	for what, c := range map[string]struct {
+		edits []edit
+		gone  string
+	}{
+		"parallel":     {edits: []edit{parallel, unavailable("2")}, gone: "3 4"},
+		"in order":     {gone: "4"},
+		"paused":       {edits: []edit{parallel, paused(true)}},
+		"by deletions": {edits: []edit{parallel, onDelete}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t)
+			f.start(5, append([]edit{inPlaceOnly, cpu("2"), unavailable("5")}, c.edits[:min(len(c.edits), 1)]...)...)
+			f.Edit(cpu("200"))
+			f.Rest()
+			require.Equal(t, 5, f.Available(), "they serve with what they have")
+			f.Edit(append([]edit{mayReplace}, c.edits...)...)
+			f.sync()
+			require.Equal(t, c.gone, f.terminating())
+		})
+	}
+}
+
+func TestAChangeOfMereMetadataCostsNoBudget(t *testing.T) {
+	f := newFixture(t)
+	f.start(6, parallel, inPlace)
+	f.Edit(func(s *v1beta1.StatefulSet) { s.Spec.Template.Labels["v"] = "2" })
+	before := f.Writes["patch/status statefulsets"]
+	f.sync()
+	for i := range 6 {
+		require.Equal(t, "2", f.Pod(name(i)).Labels["v"])
+	}
+	require.Equal(t, 6, f.Available())
+	f.Rest()
+	require.LessOrEqual(t, f.Writes["patch/status statefulsets"]-before, 2)
+}

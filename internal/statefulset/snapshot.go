@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -34,8 +33,8 @@ type Snapshot struct {
 	// Missing are wanted ordinals without a Pod, ascending: the lowest ones, as far as one sync gets. Their number is bounded
 	// by what there is, and not by what was asked for.
 	Missing []int32
-	// Taken are the names that Pods of others hold.
-	Taken sets.Set[string]
+	// Taken are the names that Pods of others hold, and which Pods these are.
+	Taken map[string]types.UID
 	// Claims are those of the set's ordinals, by name.
 	Claims map[string]*corev1.PersistentVolumeClaim
 	// Classes are the storage classes by name; nil while they are not known.
@@ -48,6 +47,8 @@ type Snapshot struct {
 	AdoptAfter time.Duration
 	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
 	Postponed map[types.UID]time.Duration
+	// Failed are other parts of the work that failed, and how long they are not to be tried again; 0: now.
+	Failed map[string]time.Duration
 
 	history.History
 }
@@ -62,6 +63,8 @@ type member struct {
 	terminating, terminal     bool
 	// specified: its deletion was asked for.
 	specified bool
+	// held: an owner of its claims could not be written, so that it is not deleted.
+	held bool
 }
 
 // healthy is ready and neither held by a hook nor terminating.

@@ -18,8 +18,10 @@ import (
 type Outcome struct {
 	// CreateRan and UpdateRan: the part was carried out as far as it was needed.
 	CreateRan, UpdateRan bool
-	// UpdateReached: the plan came to the updates.
+	// UpdateReached: the plan came to the updates. If it did not, Stuck are the reasons for which they could not go on; nil: that is
+	// not known.
 	UpdateReached bool
+	Stuck         sets.Set[string]
 	// Unfinished: the plan found Pods or claims that are not as the strategy wants them.
 	Unfinished bool
 	// Again: more is to be done at once.
@@ -79,9 +81,13 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 	}
 	c := conditionsOf(status, now)
 	c.Failed(conditionFailedCreate, o.CreateFailure, o.CreateRan)
-	// What an update cannot do it still cannot when it is not its turn.
-	remains := !o.UpdateReached && sameSpec && stuckFor(c) != ""
-	c.Failed(conditionFailedUpdate, o.UpdateFailure, o.UpdateRan && !remains)
+	ran := o.UpdateRan
+	if why := stuckFor(c); why != "" {
+		// What an update cannot do it still cannot when it is not its turn, as long as the spec and the obstacle are the same.
+		remains := o.UpdateReached && !o.UpdateRan || !o.UpdateReached && (o.Stuck == nil || o.Stuck.Has(why))
+		ran = !(sameSpec && remains)
+	}
+	c.Failed(conditionFailedUpdate, o.UpdateFailure, ran)
 	s.summarise(c, status, o.Unfinished, now)
 	status.Conditions = c.List
 	return status

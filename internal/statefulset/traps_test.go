@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
@@ -262,4 +263,27 @@ func TestASelectorMayAskWhetherOurOwnLabelsAreThere(t *testing.T) {
 	})
 	f.Rest()
 	require.Equal(t, "0:a 1:a", f.state())
+}
+
+// What it owns is deleted before it is gone; what was made anew would hold that up.
+func TestASetThatIsBeingDeletedMakesNoRevision(t *testing.T) {
+	f := newFixture(t)
+	f.start(3)
+	f.Apply(func(o modelcluster.Object) {
+		o.SetFinalizers([]string{"foregroundDeletion"})
+		o.SetDeletionTimestamp(&metav1.Time{Time: f.Clock.Now()})
+	})
+	f.Rest()
+	for key := range f.Objects[modelcluster.Revisions] {
+		f.Remove(modelcluster.Revisions, key)
+	}
+	before, status := f.Changes(), f.Set().Status
+	f.Rest()
+	require.Equal(t, before, f.Changes())
+	f.DeletePod(name(1))
+	f.Settle()
+	f.Rest()
+	require.Equal(t, "0 2", f.ordinals())
+	require.EqualValues(t, 2, f.Set().Status.Replicas, "what is left of it is still counted")
+	require.Equal(t, status.UpdateRevision, f.Set().Status.UpdateRevision)
 }

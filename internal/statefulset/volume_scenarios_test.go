@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
@@ -620,4 +622,59 @@ func TestAnOwnerThatSomebodyElseGaveAClaimMeanwhileStays(t *testing.T) {
 	_, err := f.Sync()
 	require.Error(t, err)
 	require.Equal(t, "x", f.Claim("www-web-0").OwnerReferences[0].Name)
+}
+
+// A claim without a volume cannot grow, and may get one only when its Pod has a node.
+func TestAPodWhoseClaimHasNoVolumeIsReplaced(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.class(ptr.To(true))
+		f.create(1, policy, claimTemplate("www", "1Gi"), follow, func(s *v1beta1.StatefulSet) {
+			s.Spec.Template.Labels[modelcluster.Unschedulable] = "1"
+		})
+		f.Pass()
+		f.EditClaim("www-web-0", func(c *corev1.PersistentVolumeClaim) {
+			c.Status.Phase, c.Status.Capacity = corev1.ClaimPending, nil
+		})
+		f.Before = func(verb, resource, name string) error {
+			if c := f.Claim(name); verb == "patch" && resource == modelcluster.Claims && c.Status.Phase != corev1.ClaimBound {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, name, nil)
+			}
+			return nil
+		}
+		f.Edit(image("b"), claimTemplate("www", "2Gi"), func(s *v1beta1.StatefulSet) { delete(s.Spec.Template.Labels, modelcluster.Unschedulable) })
+		f.Live(time.Minute)
+		require.Equal(t, "0:b", f.state())
+		require.NotEqual(t, corev1.ConditionTrue, f.conditionOf(v1beta1.FailedUpdatePod).Status)
+		require.Equal(t, corev1.ConditionFalse, f.conditionOf(v1beta1.StatefulSetConditionReady).Status, "its claim is still to grow")
+		f.EditClaim("www-web-0", func(c *corev1.PersistentVolumeClaim) {
+			c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
+		})
+		f.Live(time.Minute)
+		require.Equal(t, "2Gi", f.Claim("www-web-0").Spec.Resources.Requests.Storage().String())
+		require.Equal(t, corev1.ConditionTrue, f.conditionOf(v1beta1.StatefulSetConditionReady).Status)
+	})
+}
+
+// Scaling in was halted by a broken Pod and taken back, and a Pod was taken out of the set in between.
+func TestTheClaimOfAWantedOrdinalDoesNotGoWithAFormerPod(t *testing.T) {
+	f := newFixture(t)
+	f.start(3, claimTemplate("www", "1Gi"), retain("Retain", "Delete"))
+	uid := f.Claim("www-web-2").UID
+	f.unready(0)
+	f.Edit(replicas(1))
+	f.Rest()
+	require.Equal(t, "0 1 2", f.ordinals(), "halted")
+	f.EditPod(name(2), func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+	f.Rest()
+	f.Edit(replicas(3))
+	f.Rest()
+	f.ready(0)
+	f.Rest()
+	require.Contains(t, f.waits(), "Pod web-2 cannot be created")
+	f.DeletePod(name(2))
+	f.Settle()
+	f.Rest()
+	require.Equal(t, "0 1 2", f.ordinals())
+	require.Equal(t, uid, f.Claim("www-web-2").UID)
 }

@@ -44,7 +44,7 @@ func (s *Snapshot) inTheWay(ordinal int32) string {
 			return ""
 		}
 	}
-	if s.Taken.Has(name) {
+	if _, taken := s.Taken[name]; taken {
 		return fmt.Sprintf("Pod %s cannot be created: a Pod that does not belong to the set has its name", name)
 	}
 	if claim := s.staleClaim(ordinal); claim != nil {

@@ -126,7 +126,7 @@ func trimClaim(o any) (any, error) {
 		OwnerReferences: claim.OwnerReferences, DeletionTimestamp: claim.DeletionTimestamp,
 	}}
 	out.Spec.StorageClassName, out.Spec.AccessModes = claim.Spec.StorageClassName, claim.Spec.AccessModes
-	out.Spec.Resources, out.Status.Capacity = claim.Spec.Resources, claim.Status.Capacity
+	out.Spec.Resources, out.Status.Capacity, out.Status.Phase = claim.Spec.Resources, claim.Status.Capacity, claim.Status.Phase
 	for _, condition := range claim.Status.Conditions {
 		if condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
 			out.Status.Conditions = append(out.Status.Conditions, corev1.PersistentVolumeClaimCondition{Type: condition.Type, Status: condition.Status})
