@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
@@ -22,11 +23,11 @@ func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error 
 // ConvertTextIf is [ConvertText] if what it takes can be afforded: afford is told of the bytes of memory, beside some times the
 // text, before they are taken, and its error is returned as it is.
 func ConvertTextIf(afford func(bytes int) error, to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
-	obj, err := header(data)
+	said, err := header(data)
 	if err != nil {
 		return err
 	}
-	m, have, err := mappingFor(obj, desiredAPIVersion)
+	m, have, err := mappingFor(said, desiredAPIVersion)
 	switch {
 	case err != nil:
 		return err
@@ -34,12 +35,14 @@ func ConvertTextIf(afford func(bytes int) error, to *bytes.Buffer, data []byte, 
 		to.Write(data)
 		return nil
 	}
-	if err := afford(m.reach().weigh(obj)); err != nil {
+	if err := afford(m.weigh(data)); err != nil {
 		return err
 	}
-	if err := decodeReach(obj, m.reach()); err != nil {
+	obj, err := sketch(data, m.reach())
+	if err != nil {
 		return fmt.Errorf("decode object: %w", err)
 	}
+	maps.Copy(obj, said)
 	return encodeTo(to, m.convert(obj, desiredAPIVersion))
 }
 
@@ -53,16 +56,28 @@ func VersionOf(data []byte) (string, error) {
 	return have, err
 }
 
-// header decodes what an object says to be.
+// header is what an object says to be, as far as these are strings. Nothing else is decoded: it has not been weighed.
 func header(data []byte) (Tree, error) {
 	if !isObject(data) {
 		return nil, errNoObject
 	}
-	obj, err := sketch(data, whole("apiVersion", "kind"))
-	if err != nil {
-		return nil, fmt.Errorf("decode object: %w", err)
+	said := Tree{}
+	for name, value := range rawjson.Members(data) {
+		member := string(name)
+		if member != "apiVersion" && member != "kind" {
+			continue
+		}
+		delete(said, member)
+		if value[0] != '"' {
+			continue
+		}
+		text, err := rawjson.String(value)
+		if err != nil {
+			return nil, fmt.Errorf("decode object: %s: %w", member, err)
+		}
+		said[member] = text
 	}
-	return obj, nil
+	return said, nil
 }
 
 // reach says what is looked at in an object: members, each as a whole if there is nothing below. In a tree that was made by

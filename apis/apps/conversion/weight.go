@@ -1,29 +1,31 @@
 package conversion
 
 import (
-	"encoding/json"
+	"bytes"
+	"iter"
 
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // weightOfPart is about what a member or an object takes in trees, with the copies of those that it is in while the way there
-// and back is tried: a few bytes, "a":{}, can be two of them. Elements of lists take memory while a carrier is written.
+// and back is tried: a few bytes, "a":{}, can be two of them. Elements of lists take memory while a carrier is written. A member
+// that is not looked at is an entry of a tree all the same.
 const (
 	weightOfPart    = 600
 	weightOfElement = 80
+	weightOfEntry   = 200
 )
 
-// weigh is how many bytes what is in reach of an object as text, or sketched, takes as trees.
-func (r reach) weigh(object Tree) int {
-	weight := 0
-	for _, g := range r {
-		raw, ok := object[g.member].(json.RawMessage)
-		switch {
-		case !ok:
-		case len(g.below) > 0 && isObject(raw):
-			weight += g.below.weighMembers(raw)
-		default:
-			weight += weigh(raw)
+// weigh is how many bytes what is in reach of an object as text takes as trees, together with what its carriers hold.
+func (m mapping) weigh(object []byte) int {
+	weight := m.reach().weighMembers(object)
+	for metadata := range membersOf(object, "metadata") {
+		for annotations := range membersOf(metadata, "annotations") {
+			for _, version := range []string{V1alpha1, V1beta1} {
+				for carrier := range membersOf(annotations, CarrierKey(m.kind, version)) {
+					weight += weighCarrier(carrier)
+				}
+			}
 		}
 	}
 	return weight
@@ -32,6 +34,7 @@ func (r reach) weigh(object Tree) int {
 func (r reach) weighMembers(object []byte) int {
 	weight := 0
 	for name, value := range rawjson.Members(object) {
+		weight += weightOfEntry
 		switch below, known := r.below(string(name)); {
 		case !known:
 		case len(below) > 0 && isObject(value):
@@ -41,6 +44,17 @@ func (r reach) weighMembers(object []byte) int {
 		}
 	}
 	return weight
+}
+
+// membersOf are the values that an object has under a name: a member may be there more than once.
+func membersOf(object []byte, name string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for n, value := range rawjson.Members(object) {
+			if string(n) == name && !yield(value) {
+				return
+			}
+		}
+	}
 }
 
 // weigh counts the objects in a text, their members, and what is between these and between elements.
@@ -57,4 +71,10 @@ func weigh(text []byte) int {
 		}
 	}
 	return weight
+}
+
+// weighCarrier counts what a carrier holds, which is JSON in a string: there, whatever is spelled by its number may be a brace.
+func weighCarrier(text []byte) int {
+	return (bytes.Count(text, []byte("{"))+bytes.Count(text, []byte(":"))+bytes.Count(text, []byte(`\u`)))*weightOfPart +
+		bytes.Count(text, []byte(","))*weightOfElement
 }

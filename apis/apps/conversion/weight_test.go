@@ -26,6 +26,12 @@ func texts(size int) map[string]string {
 		"third template":      {"AdvancedCronJob", V1beta1, `"spec":{"template":{"imageListPullJobTemplate":{`, `"%x":{"a":1}`, `}}}`},
 		"labels to match":     {"SidecarSet", V1beta1, `"spec":{"namespaceSelector":{"matchLabels":{`, `"%x":"1"`, `}}}`},
 		"annotations":         {"CloneSet", V1alpha1, `"metadata":{"annotations":{`, `"%x":"1"`, `}}`},
+		"members":             {"CloneSet", V1alpha1, ``, `"%x":1`, ``},
+		"members of metadata": {"CloneSet", V1alpha1, `"metadata":{`, `"%x":1`, `}`},
+		"members of a status": {"UnitedDeployment", V1beta1, `"status":{`, `"%x":1`, `}`},
+		"a carrier":           {"StatefulSet", V1alpha1, `"metadata":{"annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{`, `\"%x\":{\"a\":1}`, `}"}}`},
+		"spelled carrier":     {"StatefulSet", V1alpha1, `"metadata":{"annotations":{"apps.kruise.io/statefulset-v1beta1-fields":"{`, `\"%x\"\u003a\u007b\"a\"\u003a1}`, `}"}}`},
+		"restoring carrier":   {"UnitedDeployment", V1alpha1, `"metadata":{"annotations":{"apps.kruise.io/uniteddeployment-v1beta1-fields":"{\"restore\":{`, `\"%x\":{\"a\":1}`, `}}"}}`},
 	} {
 		var parts strings.Builder
 		for i := 0; parts.Len() < size; i++ {
@@ -57,6 +63,20 @@ func TestMemoryIsAsWeighed(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		took := int(after.TotalAlloc - before.TotalAlloc)
 		require.Less(t, took, timesText*(len(text)+out.Len())+timesWeight*weight, "%s: %d KiB of text weigh %d KiB", name, len(text)>>10, weight>>10)
+	}
+}
+
+// What an object says to be is read before it is weighed.
+func TestWhatIsNoNameOfAKindIsNotDecoded(t *testing.T) {
+	parts := strings.TrimSuffix(strings.Repeat(`{"a":1},`, 100_000), ",")
+	for _, member := range []string{"kind", "apiVersion"} {
+		text := []byte(strings.Replace(`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet",`, `"`+member+`":"`, `"`+member+`":[`+parts+`],"was":"`, 1) + `"spec":{}}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := ConvertText(&bytes.Buffer{}, text, Group+"/"+V1alpha1)
+		runtime.ReadMemStats(&after)
+		require.EqualError(t, err, "object has no string "+member)
+		require.Less(t, int(after.TotalAlloc-before.TotalAlloc), len(text)/10)
 	}
 }
 
