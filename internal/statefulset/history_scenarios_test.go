@@ -152,9 +152,12 @@ func TestScenario113And114PodsAreReleasedAndAdopted(t *testing.T) {
 	require.Equal(t, "1", f.ordinals())
 	require.NotContains(t, strings.Join(f.Events, "\n"), "Warning")
 
+	f.Live(0)
+	_, set := f.Alarm.Next()
+	require.False(t, set, "nothing else would wake the set")
 	f.EditPod("web-0", func(p *corev1.Pod) { p.Labels["app"] = "web" })
 	f.ShowAll()
-	f.Live(0)
+	f.Live(time.Second)
 	require.Equal(t, "0 1", f.ordinals(), "the event is enough")
 	require.Equal(t, uid, f.Pod("web-0").UID)
 }

@@ -230,19 +230,25 @@ func (p *planner) replaceInfeasible() {
 		}
 		why, refused := inplace.Refusal(s.m.Pod)
 		switch {
-		case refused && p.isInPlaceOnly():
+		case !refused:
+		case p.isInPlaceOnly():
 			p.report(&workload.Problem{Reason: ReasonInPlaceImpossible, Message: fmt.Sprintf("Pod %s: %s", s.m.Name, why)})
-		case refused && s.out:
+		case s.out:
 			p.replace(s.m)
-		case refused && !isPaused(&p.Set.Spec) && !isOnDelete(&p.Set.Spec) && !p.isLater(partOfDeletion(s.m.Pod)) && p.mayTakeDown(s):
-			p.takeDown(s)
-			p.replace(s.m)
-			if isOrdered(&p.Set.Spec) {
-				p.stopped = true
-				return
-			}
+		default:
+			p.replaceServing(s)
 		}
 	}
+}
+
+// replaceServing replaces a Pod that serves with what it has. In order it is the only one.
+func (p *planner) replaceServing(s *slot) {
+	if p.stopped || isPaused(&p.Set.Spec) || isOnDelete(&p.Set.Spec) || p.isLater(partOfDeletion(s.m.Pod)) || !p.mayTakeDown(s) {
+		return
+	}
+	p.takeDown(s)
+	p.replace(s.m)
+	p.stopped = isOrdered(&p.Set.Spec)
 }
 
 // neverCompletes says whether the update of the Pod never ends, because its node does not have what it asks for.

@@ -618,3 +618,20 @@ func TestAPodInTheMiddleOfItsUpdateComesFirst(t *testing.T) {
 	f.sync()
 	require.Equal(t, "0:b 1:a 2:a", f.state())
 }
+
+func TestScenario67OnDeleteRepairsNothing(t *testing.T) {
+	eachPolicy(t, func(t *testing.T, policy edit) {
+		f := newFixture(t)
+		f.create(2, policy, onDelete, image("a-broken"))
+		f.Rest()
+		before := f.ordinals()
+		f.Edit(image("b"))
+		f.Live(time.Hour)
+		require.Equal(t, before, f.ordinals())
+		require.Contains(t, f.state(), "0:a-broken")
+		f.DeletePod(name(0))
+		f.Settle()
+		f.Rest()
+		require.Contains(t, f.state(), "0:b")
+	})
+}

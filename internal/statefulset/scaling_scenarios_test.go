@@ -213,7 +213,7 @@ func TestScenario45ASucceededPodIsReplaced(t *testing.T) {
 
 func TestScenario46AFailedCreationDoesNotHoldUpScalingIn(t *testing.T) {
 	f := newFixture(t)
-	f.start(4, parallel)
+	f.start(4, parallel, unavailable("3"))
 	f.Remove("pods", namespace+"/"+name(1))
 	f.Refuse("create", "pods", nil)
 	f.Edit(replicas(2), image("b"))

@@ -305,7 +305,7 @@ func (s *simulation) doomed(n numbers) int {
 
 func (s *simulation) isDoomed(p *corev1.Pod, n numbers) bool {
 	c := p.Spec.Containers[0]
-	return !modelcluster.Works(c) || modelcluster.IsInfeasible(c) && !(s.isAvailable(p) && s.isHeldBack(p, n))
+	return !modelcluster.Works(c) || modelcluster.IsInfeasible(c) && (!s.isAvailable(p) || !s.isHeldBack(p, n))
 }
 
 // isHeldBack says whether the partition keeps the Pod at its revision, whatever becomes of others.

@@ -85,7 +85,7 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 	if why := stuckFor(c); why != "" {
 		// What an update cannot do it still cannot when it is not its turn, as long as the spec and the obstacle are the same.
 		remains := o.UpdateReached && !o.UpdateRan || !o.UpdateReached && (o.Stuck == nil || o.Stuck.Has(why))
-		ran = !(sameSpec && remains)
+		ran = !sameSpec || !remains
 	}
 	c.Failed(conditionFailedUpdate, o.UpdateFailure, ran)
 	s.summarise(c, status, o.Unfinished, now)

@@ -16,21 +16,21 @@ const (
 	ReasonNotStalled  = "NotStalled"
 )
 
-// Ready: the workload is as specified.
+// Ready says that the workload is as specified.
 func (c *Conditions[T]) Ready() {
 	c.Set(ConditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
 	c.Set(ConditionReady, corev1.ConditionTrue, ReasonReady, "")
 	c.Set(ConditionReconciling, corev1.ConditionFalse, ReasonReady, "")
 }
 
-// Reconciling: the workload is on its way. The message tells what it waits for, if anything.
+// Reconciling says that the workload is on its way. The message tells what it waits for, if anything.
 func (c *Conditions[T]) Reconciling(reason, message string) {
 	c.Set(ConditionStalled, corev1.ConditionFalse, ReasonNotStalled, "")
 	c.Set(ConditionReady, corev1.ConditionFalse, reason, message)
 	c.Set(ConditionReconciling, corev1.ConditionTrue, reason, message)
 }
 
-// Stalled: the workload does not get there before somebody acts.
+// Stalled says that the workload does not get there before somebody acts.
 func (c *Conditions[T]) Stalled(reason, message string) {
 	c.Set(ConditionStalled, corev1.ConditionTrue, reason, message)
 	c.Set(ConditionReady, corev1.ConditionFalse, reason, message)

@@ -185,34 +185,15 @@ func isZero(v any) bool {
 
 // equal compares by spelling: 1 and 1.0 differ, null and absent members too. Shared subtrees cost nothing.
 func equal(a, b any) bool {
-	rawA, isRaw := a.(json.RawMessage)
-	rawB, isRawToo := b.(json.RawMessage)
-	switch {
-	case isRaw && isRawToo && bytes.Equal(rawA, rawB):
-		return true
-	case isRaw && isRawToo:
-		return equalTexts(rawA, rawB)
-	case isRaw:
-		return equalText(rawA, b)
-	case isRawToo:
-		return equalText(rawB, a)
+	if raw, ok := b.(json.RawMessage); ok {
+		return equalText(raw, a)
 	}
 	switch a := a.(type) {
+	case json.RawMessage:
+		return equalText(a, b)
 	case Tree:
 		b, ok := b.(Tree)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		if sameTree(a, b) {
-			return true
-		}
-		for k, v := range a {
-			w, ok := b[k]
-			if !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
+		return ok && equalTrees(a, b)
 	case []any:
 		b, ok := b.([]any)
 		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, equal))
@@ -223,16 +204,31 @@ func equal(a, b any) bool {
 	}
 }
 
-// equalText compares a text with a value.
-func equalText(raw json.RawMessage, v any) bool {
-	decoded, err := DecodeValue(raw)
-	return err == nil && equal(decoded, v)
+func equalTrees(a, b Tree) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if sameTree(a, b) {
+		return true
+	}
+	for k, v := range a {
+		w, ok := b[k]
+		if !ok || !equal(v, w) {
+			return false
+		}
+	}
+	return true
 }
 
-// equalTexts compares texts that are not written in the same way.
-func equalTexts(a, b json.RawMessage) bool {
-	decoded, err := DecodeValue(a)
-	return err == nil && a[0] == b[0] && equalText(b, decoded)
+// equalText compares a text with a value, which may be a text that is written in another way.
+func equalText(raw json.RawMessage, v any) bool {
+	if other, ok := v.(json.RawMessage); ok {
+		if bytes.Equal(raw, other) || raw[0] != other[0] {
+			return bytes.Equal(raw, other)
+		}
+	}
+	decoded, err := DecodeValue(raw)
+	return err == nil && equal(decoded, v)
 }
 
 func sameTree(a, b Tree) bool {

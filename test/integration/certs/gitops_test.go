@@ -112,11 +112,12 @@ func (l *lab) threeWay() {
 		require.NoError(l, err)
 		var head metav1.PartialObjectMetadata
 		require.NoError(l, json.Unmarshal(wanted, &head))
-		var live, kind any = nil, &admissionv1.MutatingWebhookConfiguration{}
+		var live, kind any
 		if head.Name == configuration {
-			live, err = api.ValidatingWebhookConfigurations().Get(l.Context(), head.Name, metav1.GetOptions{})
 			kind = &admissionv1.ValidatingWebhookConfiguration{}
+			live, err = api.ValidatingWebhookConfigurations().Get(l.Context(), head.Name, metav1.GetOptions{})
 		} else {
+			kind = &admissionv1.MutatingWebhookConfiguration{}
 			live, err = api.MutatingWebhookConfigurations().Get(l.Context(), head.Name, metav1.GetOptions{})
 		}
 		require.NoError(l, err)
