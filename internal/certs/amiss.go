@@ -72,6 +72,9 @@ func (r *Rotator) unusable(p pass) (errs []error) {
 		}
 		return append(errs, p.servingProblem())
 	}
+	if p.Obstructed != "" {
+		errs = append(errs, fmt.Errorf("Secret %s is to be written (%s) and is immutable: delete it, so that it can be made anew", r.options.CASecret, p.Obstructed)) //nolint:staticcheck // It begins with a kind.
+	}
 	a := p.Observed.Authorities
 	if !a.Current.isUsable(p.judged()) {
 		errs = append(errs, errors.New("the authority that signs cannot be used"))

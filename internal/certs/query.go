@@ -196,8 +196,10 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 			}
 		}
 	}
-	if p.isDue() {
-		line("\nDUE\t%s\t\t", p.Reason)
+	for _, reason := range []string{p.Obstructed, p.Reason} {
+		if reason != "" && (reason == p.Obstructed || p.isDue()) {
+			line("\nDUE\t%s\t\t", reason)
+		}
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing: %w", err)

@@ -267,3 +267,22 @@ func TestScenario067And069_QueriesWhereOthersIssue(t *testing.T) {
 	_, err = s.query(bundle)
 	require.ErrorContains(t, err, "it has no bundle.pem yet")
 }
+
+func TestScenario067_WhatIsDueAndForbiddenIsTold(t *testing.T) {
+	s := published(t)
+	s.secrets[simCA].Immutable = ptr.To(true)
+	status := func(o *Options, env *app.Env, out *bytes.Buffer) error { return o.Status(t.Context(), env, out) }
+	_, err := s.query(status)
+	require.NoError(t, err, "there is nothing to be written")
+
+	// The certificate is good: only the promotion is due.
+	s.now = s.now.Add(DefaultOptions().SigningPeriod + time.Hour)
+	a := s.authorities()
+	leaf, err := Issue(rand.Reader, a.Current, s.rotators[0].settings.Names, s.now, s.now.Add(DefaultOptions().ServingValidity))
+	require.NoError(t, err)
+	s.secrets[simTLS].Data, err = (&Serving{Pair: leaf, Issuer: &a.Current.Certificate}).Encode()
+	require.NoError(t, err)
+	text, err := s.query(status)
+	require.Regexp(t, `DUE +\S`, text)
+	require.ErrorContains(t, err, "is immutable: delete it")
+}

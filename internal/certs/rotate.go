@@ -64,9 +64,9 @@ type Observed struct {
 type Decision struct {
 	// CreateSecret: the authority's Secret is to be created, empty.
 	CreateSecret bool
-	// Authorities are to be written; nil: none. Obstructed: they should be, and cannot.
+	// Authorities are to be written; nil: none. Obstructed is why they should be, where they cannot.
 	Authorities *Authorities
-	Obstructed  bool
+	Obstructed  string
 	// Serving is to be written; nil: none.
 	Serving *Serving
 	// Reason says why a Secret is written, and What is the reason in one word, for the metric.
@@ -104,7 +104,7 @@ func Plan(o Observed, s Settings, random io.Reader) (Decision, error) {
 	changed, err := p.authorities()
 	if changed && o.Immutable && o.Authorities.Current.isUsable(p.judged()) {
 		// As long as they can sign, all that needs no write of theirs goes on.
-		changed, p.Decision = false, Decision{Obstructed: true}
+		changed, p.Decision = false, Decision{Obstructed: p.Reason}
 	}
 	if err != nil || changed {
 		return p.Decision, err

@@ -626,7 +626,7 @@ func TestASecretThatCannotBeWrittenStopsNoRenewal(t *testing.T) {
 	o.Immutable = true
 	d, err := Plan(o, w.settings, rand.Reader)
 	require.NoError(t, err)
-	require.True(t, d.Obstructed)
+	require.NotEmpty(t, d.Obstructed)
 	require.Nil(t, d.Authorities)
 	require.NotNil(t, d.Serving)
 	require.Equal(t, []int{0}, d.Patch)

@@ -136,7 +136,7 @@ func (r *Rotator) plan(ca, tls *corev1.Secret, readings []observedTarget, clocks
 		return r.planExternal(p), nil
 	}
 	p.Observed = r.observe(ca, tls, readings, clocks)
-	if p.Decision, err = Plan(p.Observed, r.settings, r.random); p.Obstructed {
+	if p.Decision, err = Plan(p.Observed, r.settings, r.random); p.Obstructed != "" {
 		r.complainImmutable(ca)
 	}
 	return p, err

@@ -60,10 +60,11 @@ func NewKeeper(host string, now func() time.Time, count func(result string)) *Ke
 func (k *Keeper) Load(o offered) (err error, told bool) { //nolint:revive // The error is a finding, not a failure.
 	fresh, err := k.check(o)
 	if err != nil {
-		k.count(reloadRejected)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		told = k.refused != o.version
+		if told = k.refused != o.version; told {
+			k.count(reloadRejected)
+		}
 		k.refused = o.version
 		return err, told
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,8 @@ type offered struct {
 	err     error
 }
 
-// fromSecret watches a Secret. Its deletion is no offer: what was loaded goes on being served.
+// fromSecret watches a Secret. Its deletion is no offer: what was loaded goes on being served. What was not taken is offered again and
+// again: a clock that was wrong may have been set since.
 func fromSecret(env *app.Env, reference string, take func(offered) bool) (start func(context.Context), err error) {
 	namespace, name, _ := strings.Cut(reference, "/")
 	factory := kubeinformers.NewSharedInformerFactoryWithOptions(env.Kube, 0, kubeinformers.WithNamespace(namespace),
@@ -38,22 +40,53 @@ func fromSecret(env *app.Env, reference string, take func(offered) bool) (start 
 			l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}))
 	secrets := factory.Core().V1().Secrets().Informer()
+	var mu sync.Mutex
+	var refused *offered
+	// An offer is never taken after one that came later.
+	try := func(o *offered) {
+		if refused = o; o != nil && take(*o) {
+			refused = nil
+		}
+	}
 	offer := func(o any) {
 		if s, ok := o.(*corev1.Secret); ok {
-			take(offered{data: s.Data, version: s.ResourceVersion})
+			mu.Lock()
+			defer mu.Unlock()
+			try(&offered{data: s.Data, version: s.ResourceVersion})
 		}
+	}
+	again := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		try(refused)
 	}
 	_, err = secrets.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: offer, UpdateFunc: func(_, o any) { offer(o) }})
 	if err = errors.Join(err, secrets.SetWatchErrorHandlerWithContext(env.WatchFailed)); err != nil {
 		return nil, fmt.Errorf("setting up the informer: %w", err)
 	}
-	return factory.StartWithContext, nil
+	return func(ctx context.Context) {
+		factory.StartWithContext(ctx)
+		go every(ctx, env.Clock, pollAgain, again)
+	}, nil
+}
+
+func every(ctx context.Context, clock clock.WithTicker, period time.Duration, do func()) {
+	ticker := clock.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			do()
+		}
+	}
 }
 
 const (
 	// pollFiles is how often files are read.
 	pollFiles = 10 * time.Second
-	// pollAgain is how soon after an offer that was not taken: the files may have been replaced between two reads.
+	// pollAgain is how soon after an offer that was not taken: files may have been replaced between two reads.
 	pollAgain = time.Second
 )
 
