@@ -154,6 +154,24 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 		// A writer that fails says so when it is flushed.
 		_, _ = fmt.Fprintf(w, format+"\n", args...)
 	}
+	r.printCertificates(p, line)
+	p.printTargets(line)
+	if p.Obstructed != "" {
+		line("\nDUE\t%s\t\t", p.Obstructed)
+	}
+	if p.isDue() {
+		line("\nDUE\t%s\t\t", p.Reason)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return r.amiss(p)
+}
+
+// printing writes a line.
+type printing func(format string, args ...any)
+
+func (r *Rotator) printCertificates(p pass, line printing) {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	a := p.Observed.Authorities
 	line("CERTIFICATE\tNAME\tUNTIL\tNOTE")
@@ -183,6 +201,9 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 	default:
 		line("serving\t%s\t%s\tby %s, renewed at %s", s.SerialNumber.Text(16), at(s.NotAfter), s.Issuer.CommonName, at(RenewalOf(s.Certificate, r.settings)))
 	}
+}
+
+func (p *pass) printTargets(line printing) {
 	line("\nTARGET\tNAME\tSTATE\tCALLS")
 	bundle := p.wanted()
 	for i := range p.readings {
@@ -196,13 +217,4 @@ func (r *Rotator) print(p pass, out io.Writer) error {
 			}
 		}
 	}
-	for _, reason := range []string{p.Obstructed, p.Reason} {
-		if reason != "" && (reason == p.Obstructed || p.isDue()) {
-			line("\nDUE\t%s\t\t", reason)
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("printing: %w", err)
-	}
-	return r.amiss(p)
 }
