@@ -23,7 +23,7 @@ func main() {
 			if err != nil {
 				return nil, err
 			}
-			server.Handle("/convert", options.ConversionLimit(), func(ctx context.Context, body []byte) ([]byte, int, error) {
+			server.Handle("/convert", options.Conversions(), func(ctx context.Context, body []byte) ([]byte, int, error) {
 				return conversion.Handle(ctx, body, server)
 			})
 			for _, kind := range server.Kinds() {

@@ -181,12 +181,24 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		plan.Stuck = p.stuck()
 	}
 	p.dropSuperseded()
+	plan.Unfinished = plan.Unfinished || p.deletes()
 	for _, m := range p.members() {
 		if after, ok := pods.AvailableAfter(m.Pod, n.minReadySeconds, now); ok {
 			plan.look(after)
 		}
 	}
 	return plan, nil
+}
+
+// deletes says whether the plan deletes Pods, or would if that had not failed.
+func (p *planner) deletes() bool {
+	return len(p.plan.Delete) > 0 || slices.ContainsFunc(p.slots, func(s *slot) bool {
+		if s.m == nil {
+			return false
+		}
+		_, failed := p.Failed[partOfDeletion(s.m.Pod)]
+		return s.m.specified && failed
+	})
 }
 
 // dropSuperseded leaves out steps of Pods that go, and those that would give a Pod what it was to have before it is taken

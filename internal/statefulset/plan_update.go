@@ -63,7 +63,7 @@ func (p *planner) chooseCandidates() error {
 // isUnfinished says whether a Pod is still to be made, to go or to be taken further: a Pod that is to go may stand in for one that
 // is missing, so that their number says nothing. While paused none is taken further.
 func (p *planner) isUnfinished() bool {
-	if p.missing() > 0 || len(p.condemned) > 0 || slices.ContainsFunc(p.slots, func(s *slot) bool { return s.m != nil && s.m.specified }) {
+	if p.missing() > 0 || len(p.condemned) > 0 {
 		return true
 	}
 	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
@@ -124,12 +124,11 @@ func (p *planner) updateCandidates() {
 	if isPaused(&p.Set.Spec) || isOnDelete(&p.Set.Spec) {
 		return
 	}
-	if !isOrdered(&p.Set.Spec) {
-		// What does not work costs nothing, and may be what all others wait for.
-		for _, s := range p.updating {
-			if s.down {
-				p.work(s)
-			}
+	// What does not work costs nothing, and may be what all others wait for. In order all Pods work by now, but the last update of one
+	// may never have ended.
+	for _, s := range p.updating {
+		if s.down && (!isOrdered(&p.Set.Spec) || !inplace.IsCompleted(s.m.Pod)) {
+			p.workOnBroken(s)
 		}
 	}
 	for _, s := range p.updating {
@@ -294,6 +293,13 @@ func (p *planner) isDue(s *slot) bool {
 		return false
 	}
 	return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), func(c comparison) bool { return c.isCompatible() || c.waitsForVolume() })
+}
+
+// workOnBroken takes a candidate further that counts against the budget already; in order it is the only one.
+func (p *planner) workOnBroken(s *slot) {
+	due := p.isDue(s)
+	p.work(s)
+	p.stopped = p.stopped || due && isOrdered(&p.Set.Spec)
 }
 
 // work takes a candidate further: first its claims, and when these are done the Pod.

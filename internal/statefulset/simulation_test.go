@@ -16,6 +16,7 @@ import (
 
 	"github.com/flotilla-k8s/flotilla/apis/apps/pub"
 	"github.com/flotilla-k8s/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-k8s/flotilla/internal/inplace"
 	"github.com/flotilla-k8s/flotilla/internal/modelcluster"
 	"github.com/flotilla-k8s/flotilla/internal/pods"
 	"github.com/flotilla-k8s/flotilla/internal/revision"
@@ -315,11 +316,28 @@ func (s *simulation) isHeldBack(p *corev1.Pod, n numbers) bool {
 	return wanted && rank < n.partition && !isUnordered(&s.Set().Spec)
 }
 
+// heldDown is how many Pods that the partition keeps count against the budget of updates.
+func (s *simulation) heldDown(n numbers) int {
+	count := 0
+	for _, p := range s.Active() {
+		if s.isHeldBack(p, n) && (!s.isAvailable(p) || !inplace.IsCompleted(p)) {
+			count++
+		}
+	}
+	return count
+}
+
 // mayRest says whether the spec lets Pods be that do not work: while paused, with OnDelete, below the partition, and where
 // those that are managed in order wait for somebody.
 func (s *simulation) mayRest(n numbers) bool {
 	spec := &s.Set().Spec
 	if s.isFrozen() {
+		return true
+	}
+	// Pods that serve wait for the budget, which others may hold that the partition keeps.
+	if s.heldDown(n) >= n.maxUnavailable && !slices.ContainsFunc(s.Active(), func(p *corev1.Pod) bool {
+		return s.isDoomed(p, n) && !s.isHeldBack(p, n) && !s.isAvailable(p)
+	}) {
 		return true
 	}
 	if !isOrdered(spec) {

@@ -35,11 +35,11 @@ func (s *Server) observeTemplate(kind, result string, took time.Duration) {
 // Admit adds the paths of a kind, before the server works.
 func (s *Server) Admit(k admission.Kind) {
 	name := "-apps-kruise-io-" + strings.ToLower(k.Kind)
-	s.Handle("/mutate"+name, admission.MaxBody, k.Mutate())
-	s.Handle("/validate"+name, admission.MaxBody, k.Check())
+	s.Handle("/mutate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, k.Mutate())
+	s.Handle("/validate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, k.Check())
 }
 
 // AdmitPods adds the path of Pods, before the server works.
 func (s *Server) AdmitPods() {
-	s.Handle("/mutate-pod", admission.MaxBody, pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
+	s.Handle("/mutate-pod", Accept{Bytes: admission.MaxBody, Depth: maxDepth}, pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
 }

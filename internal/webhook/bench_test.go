@@ -92,7 +92,7 @@ func BenchmarkAdmissionReview(b *testing.B) {
 func serveAgain(b *testing.B, limit int64, body []byte, handle Handle) {
 	b.Helper()
 	g := &gatekeeper{log: logr.Discard(), clock: clock.RealClock{}, metrics: newMetrics(prometheus.NewRegistry()), budget: 1 << 30, bodyWithin: bodyWithin}
-	serve := g.guard("/", limit, handle)
+	serve := g.guard("/", Accept{Bytes: limit, Depth: maxDepth}, handle)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep a body may be nested.
-	maxDepth = 1000
+	// maxDepth bounds how deep a body may be nested, conversionDepth one of what may be stored: the API server itself reads
+	// nothing that is as deep as that.
+	maxDepth        = 1000
+	conversionDepth = 9999
 	// maxMembers bounds how many members an object has, together with those around it. No object that can be stored has as
 	// many, and what is stored is to be converted.
 	maxMembers = 1 << 18
@@ -21,20 +23,21 @@ const (
 
 // checkBody refuses bodies that no honest client sends: nested too deep, with more members than anything has, or with a member
 // twice, which readers understand differently.
-func checkBody(body []byte) error {
+func checkBody(body []byte, depth int) error {
 	if err := rawjson.Valid(body); err != nil {
 		return fmt.Errorf("reading the body: %w", err)
 	}
 	// Most bodies need no more than these.
 	var levels [32]level
 	var names [64][]byte
-	w := walk{body: body, open: levels[:0], names: names[:0]}
+	w := walk{body: body, depth: depth, open: levels[:0], names: names[:0]}
 	return w.run()
 }
 
 // walk goes through a body that is valid JSON.
 type walk struct {
-	body []byte
+	body  []byte
+	depth int
 	// open are the objects and lists around the present place, names those of the members so far of all of them.
 	open  []level
 	names [][]byte
@@ -51,8 +54,8 @@ func (w *walk) run() error {
 	for i := 0; i < len(w.body); i++ {
 		switch w.body[i] {
 		case '{', '[':
-			if len(w.open) == maxDepth {
-				return fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
+			if len(w.open) == w.depth {
+				return fmt.Errorf("the body is nested deeper than %d levels", w.depth)
 			}
 			w.open = append(w.open, level{object: w.body[i] == '{', first: len(w.names)})
 		case '}', ']':

@@ -62,10 +62,10 @@ func FuzzCheckBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		// What follows a first text is another body.
 		if !json.Valid(body) {
-			require.Error(t, checkBody(body))
+			require.Error(t, checkBody(body, maxDepth))
 			return
 		}
-		require.Equal(t, isHonest(body), checkBody(body) == nil, "%s", body)
+		require.Equal(t, isHonest(body), checkBody(body, maxDepth) == nil, "%s", body)
 	})
 }
 
@@ -74,13 +74,13 @@ func TestManyMembersAreComparedToo(t *testing.T) {
 	for i := range 100000 {
 		members = append(members, fmt.Sprintf(`"m%d":{"m":%d}`, i, i))
 	}
-	require.NoError(t, checkBody([]byte("{"+strings.Join(members, ",")+"}")))
+	require.NoError(t, checkBody([]byte("{"+strings.Join(members, ",")+"}"), maxDepth))
 	for n := range 2 * fewNames {
-		err := checkBody([]byte("{" + strings.Join(members[:n+1], ",") + `,"m0":1,"x":{}}`))
+		err := checkBody([]byte("{"+strings.Join(members[:n+1], ",")+`,"m0":1,"x":{}}`), maxDepth)
 		require.ErrorContains(t, err, `"m0" is there twice`, "%d members", n)
 	}
 	for _, again := range []string{"m0", "m31", "m32", "m99999"} {
-		err := checkBody([]byte("{" + strings.Join(members, ",") + `,"` + again + `":1}`))
+		err := checkBody([]byte("{"+strings.Join(members, ",")+`,"`+again+`":1}`), maxDepth)
 		require.ErrorContains(t, err, `"`+again+`" is there twice`)
 	}
 }
@@ -92,7 +92,7 @@ func BenchmarkCheckBody(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := checkBody(body); err != nil {
+		if err := checkBody(body, maxDepth); err != nil {
 			b.Fatal(err)
 		}
 	}

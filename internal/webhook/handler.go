@@ -17,13 +17,15 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 )
 
-// Limits are what a body may take.
-type Limits struct {
-	// Body is the size of one, Budget that of all that are being worked on, in bytes.
-	Body, Budget int64
+// Accept is what a path takes.
+type Accept struct {
+	// Bytes is the size of a body, Depth how deep it may be nested.
+	Bytes int64
+	Depth int
 }
 
 const (
@@ -60,7 +62,7 @@ type visit struct {
 }
 
 // guard checks what can be checked before a body is understood, and bounds what understanding it may cost.
-func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.HandlerFunc {
+func (g *gatekeeper) guard(path string, accept Accept, handle Handle) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if g.draining.Load() {
 			// The client is to ask somebody else next time.
@@ -70,7 +72,7 @@ func (g *gatekeeper) guard(path string, limit int64, handle Handle) http.Handler
 		g.metrics.busy.Inc()
 		defer g.metrics.busy.Dec()
 		v := &visit{path: path}
-		g.serve(w, r, limit, handle, v)
+		g.serve(w, r, accept, handle, v)
 		g.report(v, g.clock.Since(start))
 	}
 }
@@ -98,7 +100,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, handle Handle, v *visit) {
+func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, accept Accept, handle Handle, v *visit) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		g.refuse(w, v, http.StatusMethodNotAllowed, "malformed", errors.New("only POST is allowed"))
@@ -110,13 +112,18 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience(r))
 	defer cancel()
-	body, held, code, reason, err := g.read(w, r, limit)
+	body, held, code, reason, err := g.read(w, r, accept.Bytes)
 	if err != nil {
 		g.refuse(w, v, code, reason, err)
 		return
 	}
 	v.body = body
-	o, inTime := g.work(admission.Tell(ctx, &v.told), body, held, handle)
+	o, inTime := g.work(admission.Tell(ctx, &v.told), body, held, func(ctx context.Context, body []byte) ([]byte, int, error) {
+		if err := checkBody(body, accept.Depth); err != nil {
+			return nil, http.StatusBadRequest, err
+		}
+		return handle(ctx, body)
+	})
 	if inTime {
 		defer held.release()
 	}
@@ -126,8 +133,6 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, limit int64, 
 		g.refuse(w, v, http.StatusServiceUnavailable, "deadline", errors.New("no answer in time; repeat the request"))
 	case errors.Is(o.err, errBusy):
 		g.refuse(w, v, http.StatusTooManyRequests, "busy", o.err)
-	case errors.Is(o.err, errTooMuch):
-		g.refuse(w, v, http.StatusRequestEntityTooLarge, "body_too_large", o.err)
 	case o.err != nil && o.code >= http.StatusInternalServerError:
 		v.fail(w, o.code, o.err)
 	case o.err != nil:
@@ -182,10 +187,6 @@ func (g *gatekeeper) handle(ctx context.Context, body []byte, handle Handle) (o 
 			o = outcome{code: http.StatusInternalServerError, err: errors.New("an internal error; it has been logged"), stack: fmt.Sprintf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	if o.err = checkBody(body); o.err != nil {
-		o.code = http.StatusBadRequest
-		return o
-	}
 	o.answer, o.code, o.err = handle(ctx, body)
 	return o
 }
@@ -200,10 +201,7 @@ const (
 	bytesPerSecond = 4 << 20
 )
 
-var (
-	errBusy    = errors.New("too much is being worked on; repeat the request")
-	errTooMuch = errors.New("this would take more memory than --max-inflight-bytes allows for everything")
-)
+var errBusy = errors.New("too much is being worked on; repeat the request")
 
 // read takes a body within the limit, the budget and the time.
 func (g *gatekeeper) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, held *share, code int, reason string, err error) {
@@ -291,7 +289,7 @@ func (s *share) afford(beside int64) error {
 	case to <= s.held:
 		return nil
 	case to > s.of.budget:
-		return errTooMuch
+		return conversion.ErrTooMuch
 	}
 	return s.grow(to)
 }

@@ -118,8 +118,10 @@ func (o *Options) Check() error {
 	return errors.Join(errs...)
 }
 
-// ConversionLimit is the largest body of a conversion review, in bytes.
-func (o *Options) ConversionLimit() int64 { return bytesOf(o.MaxConversionBody) }
+// Conversions is what a conversion review may be.
+func (o *Options) Conversions() Accept {
+	return Accept{Bytes: bytesOf(o.MaxConversionBody), Depth: conversionDepth}
+}
 
 func (o *Options) inFlight() int64 { return bytesOf(o.MaxInFlight) }
 

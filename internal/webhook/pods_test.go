@@ -126,7 +126,7 @@ func reviewOf(t testing.TB, app string) func() {
 	s.AdmitPods()
 	ctx := t.Context()
 	return func() {
-		if err := checkBody(body); err != nil {
+		if err := checkBody(body, maxDepth); err != nil {
 			t.Fatal(err)
 		}
 		if _, code, err := s.routes[0].handle(ctx, body); err != nil || code != http.StatusOK {

@@ -81,7 +81,7 @@ func newWitness(t *testing.T, verbosity int) *witness {
 	m := newMetrics(w.registry)
 	w.Server = &Server{env: &app.Env{Log: log, Clock: clock.RealClock{}}, metrics: m, gate: &gatekeeper{log: log, clock: clock.RealClock{}, metrics: m, budget: 1 << 30, bodyWithin: bodyWithin}}
 	w.Admit(cloneset.Kind(nil))
-	w.Handle("/convert", 32<<20, func(ctx context.Context, body []byte) ([]byte, int, error) {
+	w.Handle("/convert", Accept{Bytes: 32 << 20, Depth: conversionDepth}, func(ctx context.Context, body []byte) ([]byte, int, error) {
 		return conversion.Handle(ctx, body, w)
 	})
 	return w
@@ -99,7 +99,7 @@ func (w *witness) ask(path, body string, handle Handle) []string {
 	w.Helper()
 	w.lines = nil
 	r, recorder := newRequest(path, body)
-	w.gate.guard(path, 32<<20, handle)(recorder, r)
+	w.gate.guard(path, Accept{Bytes: 32 << 20, Depth: maxDepth}, handle)(recorder, r)
 	for _, line := range w.lines {
 		require.Less(w.T, len(line), 8<<10)
 	}

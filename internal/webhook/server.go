@@ -19,9 +19,8 @@ import (
 
 // route is a path with what works on it.
 type route struct {
-	path string
-	// limit is the largest body.
-	limit  int64
+	path   string
+	accept Accept
 	handle Handle
 }
 
@@ -73,9 +72,9 @@ func New(env *app.Env, o Options) (*Server, error) {
 	return s, err
 }
 
-// Handle adds a path, before the server works. Bodies are at most as large as limit.
-func (s *Server) Handle(path string, limit int64, handle Handle) {
-	s.routes = append(s.routes, route{path, limit, handle})
+// Handle adds a path, before the server works.
+func (s *Server) Handle(path string, accept Accept, handle Handle) {
+	s.routes = append(s.routes, route{path, accept, handle})
 }
 
 // take takes a pair into use if it is good.
@@ -161,7 +160,7 @@ func reachable(address net.Addr) string {
 func (s *Server) Work(ctx context.Context, _ int) {
 	mux := http.NewServeMux()
 	for _, r := range s.routes {
-		mux.HandleFunc(r.path, s.gate.guard(r.path, r.limit, r.handle))
+		mux.HandleFunc(r.path, s.gate.guard(r.path, r.accept, r.handle))
 	}
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,

@@ -63,7 +63,7 @@ func serve(t *testing.T, edit func(*Options)) *serving {
 		WatchFailed: func(context.Context, *cache.Reflector, error) {},
 	}, *o)
 	require.NoError(t, err)
-	s.Handle("/echo", 1<<20, echo)
+	s.Handle("/echo", Accept{Bytes: 1 << 20, Depth: maxDepth}, echo)
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
 	require.NoError(t, s.Start(ctx))

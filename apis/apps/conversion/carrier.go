@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
 
 // TooLarge is the value of a carrier that would not fit into the annotations of an object. An object that shows it lacks
@@ -20,6 +22,27 @@ const (
 // version.
 func CarrierKey(kind, fieldsOf string) string {
 	return Group + "/" + strings.ToLower(kind) + "-" + fieldsOf + "-fields"
+}
+
+// maxCarriedDepth is how deep what a client carries may be nested. Objects as deep as 1,000 levels pass the webhooks, and what
+// comes out of a carrier is put into one.
+const maxCarriedDepth = 900
+
+// depthOf is how deep a text of JSON is nested.
+func depthOf(text []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = rawjson.EndOfString(text, i) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // carrierOf returns the carrier of an object without removing it, nil if there is none that can be read.

@@ -83,6 +83,7 @@ func CarrierProblem(old, updated Tree) string {
 	value, ok := child(updated, "metadata", "annotations")[key]
 	was, had := child(old, "metadata", "annotations")[key]
 	carrier := carrierOf(updated, key)
+	said, _ := value.(string)
 	switch {
 	case value == TooLarge, was == TooLarge, m.mayLack(old, had, key):
 		return key + ": this object has more fields than v1alpha1 can carry; edit this object through v1beta1"
@@ -90,6 +91,8 @@ func CarrierProblem(old, updated Tree) string {
 		return ""
 	case carrier == nil:
 		return key + ": must be a JSON object as written by the conversion"
+	case depthOf([]byte(said)) > maxCarriedDepth:
+		return fmt.Sprintf("%s: must not be nested deeper than %d levels", key, maxCarriedDepth)
 	}
 	if strange := m.strange(old, carrier); strange != "" {
 		return fmt.Sprintf("%s: must be as written by the conversion: %s is not; leave the annotation out to keep what it says, or set it to {}", key, strange)
@@ -200,22 +203,37 @@ func RoomProblem(old, updated []byte) string {
 	return fmt.Sprintf("%d bytes too many: of %d some must be left for what v1alpha1 cannot say", missing, maxAnnotationBytes)
 }
 
+// missingRoom is how many bytes the annotations have too little for those that v1alpha1 adds, where a carrier says [TooLarge] at least.
 func missingRoom(beta Tree) int {
 	key := CarrierKey(text(beta, "kind"), V1beta1)
-	if lacking := lackingRoom(beta, key); lacking > 0 && carriesAnything(beta, key) {
-		return lacking
+	if carrierRoom(beta, key) >= len(TooLarge)+roomOfMirrors {
+		return 0
 	}
-	return 0
-}
-
-// lackingRoom is how many bytes even [TooLarge] has too little.
-func lackingRoom(obj Tree, key string) int { return max(0, len(TooLarge)-carrierRoom(obj, key)) }
-
-func carriesAnything(beta Tree, key string) bool {
+	has, needed := child(beta, "metadata", "annotations"), 0
 	bare := fork(beta)
 	if metadata := own(bare, "metadata"); metadata != nil {
 		delete(metadata, "annotations")
 	}
 	alpha, err := Convert(bare, Group+"/"+V1alpha1)
-	return err == nil && child(alpha, "metadata", "annotations")[key] != nil
+	if err != nil {
+		return 0
+	}
+	for k, v := range child(alpha, "metadata", "annotations") {
+		value, _ := v.(string)
+		was, _ := has[k].(string)
+		switch {
+		case k == key:
+			needed += len(k) + len(TooLarge)
+		case was == "":
+			needed += len(k) + len(value)
+		}
+	}
+	// The room for a carrier leaves its own key out.
+	return max(0, needed-len(key)-carrierRoom(beta, key))
 }
+
+// lackingRoom is how many bytes even [TooLarge] has too little.
+func lackingRoom(obj Tree, key string) int { return max(0, len(TooLarge)-carrierRoom(obj, key)) }
+
+// roomOfMirrors is more than the annotations take that repeat a field.
+const roomOfMirrors = 1 << 10

@@ -92,7 +92,8 @@ func preDownloadDown(obj, strategy Tree) bool {
 	moved := false
 	for _, p := range preDownloads() {
 		v, present := params[p.member]
-		if s, ok := p.format(v); ok {
+		// What an annotation has no room for is carried.
+		if s, ok := p.format(v); ok && len(s) <= carrierRoom(obj, p.annotation) {
 			setAnnotation(obj, p.annotation, s)
 			delete(params, p.member)
 			moved = true

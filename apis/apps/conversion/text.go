@@ -3,6 +3,7 @@ package conversion
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -20,8 +21,13 @@ func ConvertText(to *bytes.Buffer, data []byte, desiredAPIVersion string) error 
 	return ConvertTextIf(func(int) error { return nil }, to, data, desiredAPIVersion)
 }
 
+// ErrTooMuch says that an object takes more memory than can ever be afforded.
+var ErrTooMuch = errors.New("the object takes too much memory")
+
 // ConvertTextIf is [ConvertText] if what it takes can be afforded: afford is told of the bytes of memory, beside some times the
-// text, before they are taken, and its error is returned as it is.
+// text, before they are taken, and its error is returned as it is. But for [ErrTooMuch]: as what is stored must be readable, such an
+// object is nothing but said to be in the other version. In v1alpha1 its carrier says [TooLarge], where there is room for that, so that
+// admission refuses to write it in that version.
 func ConvertTextIf(afford func(bytes int) error, to *bytes.Buffer, data []byte, desiredAPIVersion string) error {
 	said, err := header(data)
 	if err != nil {
@@ -35,7 +41,11 @@ func ConvertTextIf(afford func(bytes int) error, to *bytes.Buffer, data []byte, 
 		to.Write(data)
 		return nil
 	}
-	if err := afford(m.weigh(data)); err != nil {
+	switch err := afford(m.weigh(data)); {
+	case errors.Is(err, ErrTooMuch):
+		m.convertBare(to, data, desiredAPIVersion)
+		return nil
+	case err != nil:
 		return err
 	}
 	obj, err := sketch(data, m.reach())
@@ -189,31 +199,72 @@ func DecodeValue(raw []byte) (any, error) {
 
 // decodeBut leaves values as they are written where that is said of them.
 func decodeBut(raw []byte, stays func([]byte) bool) (any, error) {
+	d := decoder{raw, stays}
+	v, _, err := d.value(0)
+	return v, err
+}
+
+// decoder goes through a text once, however deep it is nested.
+type decoder struct {
+	text  []byte
+	stays func([]byte) bool
+}
+
+// value decodes what begins at i, and returns where that ends.
+func (d decoder) value(i int) (any, int, error) {
 	switch {
-	case stays(raw):
-		return json.RawMessage(raw), nil
-	case raw[0] == '{':
-		t := Tree{}
-		for name, value := range rawjson.Members(raw) {
-			v, err := decodeBut(value, stays)
-			if err != nil {
-				return nil, err
-			}
-			t[string(name)] = v
-		}
-		return t, nil
-	case raw[0] == '[':
-		l := []any{}
-		for value := range rawjson.Elements(raw) {
-			v, err := decodeBut(value, stays)
-			if err != nil {
-				return nil, err
-			}
-			l = append(l, v)
-		}
-		return l, nil
+	case d.stays(d.text[i:]):
+		end := rawjson.End(d.text, i)
+		return json.RawMessage(d.text[i:end]), end, nil
+	case d.text[i] == '{':
+		return d.object(i)
+	case d.text[i] == '[':
+		return d.list(i)
 	}
-	return decodeScalar(raw)
+	end := rawjson.End(d.text, i)
+	v, err := decodeScalar(d.text[i:end])
+	return v, end, err
+}
+
+func (d decoder) object(i int) (any, int, error) {
+	t := Tree{}
+	for i++; ; {
+		i = rawjson.Next(d.text, i)
+		if i == len(d.text) || d.text[i] != '"' {
+			return t, min(i+1, len(d.text)), nil
+		}
+		end := rawjson.End(d.text, i)
+		name, err := rawjson.String(d.text[i:end])
+		if err != nil {
+			return nil, i, err //nolint:wrapcheck // The caller says what was read.
+		}
+		if i = rawjson.Next(d.text, end); i == len(d.text) {
+			return t, i, nil
+		}
+		if t[name], i, err = d.value(i); err != nil {
+			return nil, i, err
+		}
+	}
+}
+
+func (d decoder) list(i int) (any, int, error) {
+	l := []any{}
+	for i++; ; {
+		i = rawjson.Next(d.text, i)
+		if i == len(d.text) || d.text[i] == ']' {
+			return l, min(i+1, len(d.text)), nil
+		}
+		var v any
+		var err error
+		from := i
+		if v, i, err = d.value(i); err != nil {
+			return nil, i, err
+		}
+		if i == from {
+			return l, i, nil
+		}
+		l = append(l, v)
+	}
 }
 
 // isList tells whether a text is that of a list.

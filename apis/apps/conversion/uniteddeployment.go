@@ -26,7 +26,10 @@ func unitedDeploymentUp(obj, _ Tree) Tree {
 	if flat {
 		template := ownCloneSetTemplate(obj)
 		flatUp(template, own(template, "spec"))
-		setAnnotation(obj, shapeAnnotation, flatShape)
+		// Without room for it the form is that of v1beta1 from then on.
+		if len(flatShape) <= carrierRoom(obj, shapeAnnotation) {
+			setAnnotation(obj, shapeAnnotation, flatShape)
+		}
 	} else if text(child(obj, "metadata", "annotations"), shapeAnnotation) == flatShape {
 		setAnnotation(obj, shapeAnnotation, "")
 	}
