@@ -316,15 +316,16 @@ func (s *simulation) isHeldBack(p *corev1.Pod, n numbers) bool {
 	return wanted && rank < n.partition && !isUnordered(&s.Set().Spec)
 }
 
-// heldDown is how many Pods that the partition keeps count against the budget of updates.
+// heldDown is how many Pods that the partition keeps, or may keep, count against the budget of updates.
 func (s *simulation) heldDown(n numbers) int {
-	count := 0
+	count, isAny := 0, isUnordered(&s.Set().Spec)
 	for _, p := range s.Active() {
-		if s.isHeldBack(p, n) && (!s.isAvailable(p) || !inplace.IsCompleted(p)) {
+		isKept := s.isHeldBack(p, n) || isAny && !pods.AtRevision(p, s.Set().Status.UpdateRevision)
+		if isKept && (!s.isAvailable(p) || !inplace.IsCompleted(p)) {
 			count++
 		}
 	}
-	return count
+	return min(count, n.partition)
 }
 
 // mayRest says whether the spec lets Pods be that do not work: while paused, with OnDelete, below the partition, and where

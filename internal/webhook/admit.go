@@ -1,9 +1,12 @@
 package webhook
 
 import (
+	"context"
+	"net/http"
 	"strings"
 	"time"
 
+	"github.com/flotilla-k8s/flotilla/apis/apps/conversion"
 	"github.com/flotilla-k8s/flotilla/internal/admission"
 	"github.com/flotilla-k8s/flotilla/internal/admission/advancedcronjob"
 	"github.com/flotilla-k8s/flotilla/internal/admission/broadcastjob"
@@ -35,11 +38,21 @@ func (s *Server) observeTemplate(kind, result string, took time.Duration) {
 // Admit adds the paths of a kind, before the server works.
 func (s *Server) Admit(k admission.Kind) {
 	name := "-apps-kruise-io-" + strings.ToLower(k.Kind)
-	s.Handle("/mutate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, k.Mutate())
-	s.Handle("/validate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, k.Check())
+	s.Handle("/mutate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, s.weighed(k.Mutate()))
+	s.Handle("/validate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, s.weighed(k.Check()))
 }
 
 // AdmitPods adds the path of Pods, before the server works.
 func (s *Server) AdmitPods() {
 	s.Handle("/mutate-pod", Accept{Bytes: admission.MaxBody, Depth: maxDepth}, pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
+}
+
+// weighed charges what the carriers in a body take beside it.
+func (s *Server) weighed(handle Handle) Handle {
+	return func(ctx context.Context, body []byte) ([]byte, int, error) {
+		if err := s.Afford(ctx, conversion.WeighStrings(body)); err != nil {
+			return nil, http.StatusServiceUnavailable, err
+		}
+		return handle(ctx, body)
+	}
 }

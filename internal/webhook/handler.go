@@ -133,6 +133,8 @@ func (g *gatekeeper) serve(w http.ResponseWriter, r *http.Request, accept Accept
 		g.refuse(w, v, http.StatusServiceUnavailable, "deadline", errors.New("no answer in time; repeat the request"))
 	case errors.Is(o.err, errBusy):
 		g.refuse(w, v, http.StatusTooManyRequests, "busy", o.err)
+	case errors.Is(o.err, conversion.ErrTooMuch):
+		g.refuse(w, v, http.StatusRequestEntityTooLarge, "body_too_large", o.err)
 	case o.err != nil && o.code >= http.StatusInternalServerError:
 		v.fail(w, o.code, o.err)
 	case o.err != nil:

@@ -248,6 +248,25 @@ func TestWhatUnderstandingTakesIsCharged(t *testing.T) {
 	require.EqualValues(t, 1<<19, g.inFlight.Load())
 }
 
+func TestWhatCarriersOfObjectsTakeIsCharged(t *testing.T) {
+	g := newGate(1 << 20)
+	server := &Server{env: &app.Env{Log: logr.Discard(), Clock: clock.RealClock{}}, metrics: g.metrics}
+	held := int64(0)
+	admit := server.weighed(func(ctx context.Context, body []byte) ([]byte, int, error) {
+		held = g.inFlight.Load()
+		return echo(ctx, body)
+	})
+	body := func(members int) string {
+		return `{"request":{"object":{"metadata":{"annotations":{"a":"{` + strings.ReplaceAll(numbered(members, `"l%d":{}`), `"`, `\"`) + `}"}}}}}`
+	}
+	require.Equal(t, http.StatusOK, send(t, g, 7<<20, admit, nil, body(500)).Code)
+	require.Greater(t, held, int64(500*600))
+	require.Zero(t, g.inFlight.Load())
+	require.Equal(t, http.StatusRequestEntityTooLarge, send(t, g, 7<<20, admit, nil, body(5000)).Code)
+	g.inFlight.Add(1 << 19)
+	require.Equal(t, http.StatusTooManyRequests, send(t, g, 7<<20, admit, nil, body(500)).Code)
+}
+
 // numbered repeats a member.
 func numbered(n int, member string) string {
 	all := make([]string, n)

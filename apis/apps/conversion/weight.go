@@ -73,6 +73,26 @@ func weigh(text []byte) int {
 	return weight
 }
 
+// lightString is how long a string is that takes next to nothing even if it is a carrier.
+const lightString = 512
+
+// WeighStrings is about how many bytes the carriers in a text take that decodes them. Any long string may be one.
+func WeighStrings(text []byte) int {
+	weight := 0
+	for i := bytes.IndexByte(text, '"'); i >= 0 && i < len(text); {
+		end := rawjson.EndOfString(text, i)
+		if end-i > lightString {
+			weight += weighCarrier(text[i:end])
+		}
+		next := bytes.IndexByte(text[end:], '"')
+		if next < 0 {
+			break
+		}
+		i = end + next
+	}
+	return weight
+}
+
 // weighCarrier counts what a carrier holds, which is JSON in a string: there, whatever is spelled by its number may be a brace.
 func weighCarrier(text []byte) int {
 	return (bytes.Count(text, []byte("{"))+bytes.Count(text, []byte(":"))+bytes.Count(text, []byte(`\u`)))*weightOfPart +
