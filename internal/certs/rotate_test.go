@@ -329,7 +329,9 @@ func TestScenario25ARevocationEndsTheTrustInTwoSteps(t *testing.T) {
 	fresh := w.authorities()
 	s, _ := DecodeServing(w.serving)
 	require.True(t, s.isBy(fresh.Current))
-	w.pass(11 * time.Minute)
+	w.pass(9 * time.Minute)
+	require.Len(t, w.targets[0].Bundles[0], 4, "ten minutes for what is served still")
+	w.pass(2 * time.Minute)
 	w.requireTrust()
 	require.Len(t, w.targets[0].Bundles[0], 2)
 	require.False(t, w.targets[0].holdsAny(old.Current.Certificate) || w.targets[0].holdsAny(old.Next.Certificate))
@@ -372,6 +374,18 @@ func TestScenario40AStorageMigrationIsNotDisturbedWithoutNeed(t *testing.T) {
 	w.targets[0].Bundles = [][]Certificate{nil}
 	w.settle()
 	require.Equal(t, 2, w.patches["a"], "trust does not wait")
+
+	stuck := newWorld(t, "a")
+	stuck.settle()
+	stuck.reload()
+	stuck.targets[0].MigratingSince = stuck.now
+	stuck.pass(time.Minute)
+	stuck.requests.PromoteAfter = stuck.now
+	stuck.settle()
+	stuck.pass(23 * time.Hour)
+	require.Equal(t, 1, stuck.patches["a"])
+	stuck.pass(2 * time.Hour)
+	require.Equal(t, 2, stuck.patches["a"], "nor for a migration that does not end in a day")
 }
 
 func TestScenarios42To49SpoiledSecrets(t *testing.T) {

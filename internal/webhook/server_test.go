@@ -252,6 +252,7 @@ func TestScenario009_FilesAreReadAgain(t *testing.T) {
 		fakeClock.Step(after)
 		return <-answers
 	}
+	require.LessOrEqual(t, pollFiles, 10*time.Second, "with a second to read them")
 	require.ErrorContains(t, <-answers, "tls.")
 	writeVolume(t, dir, secret(t, issuer, testHost, time.Now(), time.Hour, "1"))
 	require.NoError(t, next(pollAgain))

@@ -190,6 +190,8 @@ func TestScenario61AnAnswerThatComesTooLateIsNone(t *testing.T) {
 	}
 	short := func(r *http.Request) { r.URL.RawQuery = "timeout=250ms" }
 	require.Equal(t, http.StatusServiceUnavailable, send(t, g, 99, slow, short, "{}").Code)
+	second, _ := newRequest("/convert?timeout=1s", "{}")
+	require.LessOrEqual(t, patience(second), 800*time.Millisecond)
 	failing := func(context.Context, []byte) ([]byte, int, error) {
 		return nil, http.StatusInternalServerError, errors.New("could not decide")
 	}
