@@ -2,9 +2,7 @@ package statefulset
 
 import (
 	"context"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flotilla-k8s/flotilla/internal/inplace"
@@ -126,12 +124,7 @@ func (a *applying) update(ctx context.Context) {
 		return err
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
-	// A failure lasts until it was tried again.
-	failed := slices.ContainsFunc(a.s.Pods, func(p *corev1.Pod) bool {
-		_, failed := a.s.Postponed[p.UID]
-		return failed
-	})
-	a.outcome.UpdateRan = !a.plan.UpdatePostponed && (a.plan.UpdateReached || !failed)
+	a.outcome.UpdateRan = !a.plan.UpdatePostponed
 }
 
 func (a *applying) resize(ctx context.Context, r ClaimPatch) error {

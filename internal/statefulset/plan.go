@@ -179,6 +179,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		p.update()
 	} else {
 		plan.Stuck = p.stuck()
+		plan.UpdatePostponed = plan.UpdatePostponed || p.stillFails()
 	}
 	p.dropSuperseded()
 	plan.Unfinished = plan.Unfinished || p.deletes()

@@ -287,6 +287,14 @@ func (p *planner) stuck() sets.Set[string] {
 	return out
 }
 
+// stillFails says whether the update of a Pod failed that is to be updated still, although this sync does not come to it.
+func (p *planner) stillFails() bool {
+	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
+		_, failed := p.Postponed[s.m.UID]
+		return failed && p.isDue(s)
+	})
+}
+
 // isDue says whether there is anything to be done to a candidate.
 func (p *planner) isDue(s *slot) bool {
 	if p.stopped || s.m == nil || s.m.terminating || s.m.terminal || p.isDeleted(s.m) {
