@@ -179,7 +179,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 		p.update()
 	} else {
 		plan.Stuck = p.stuck()
-		plan.UpdatePostponed = plan.UpdatePostponed || p.stillFails()
+		plan.UpdatePostponed = p.stillFails() || plan.UpdatePostponed
 	}
 	p.dropSuperseded()
 	plan.Unfinished = plan.Unfinished || p.deletes()

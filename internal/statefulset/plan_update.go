@@ -287,12 +287,9 @@ func (p *planner) stuck() sets.Set[string] {
 	return out
 }
 
-// stillFails says whether the update of a Pod failed that is to be updated still, although this sync does not come to it.
+// stillFails says whether the update of a Pod failed not long ago that is to be updated still, although this sync does not come to it.
 func (p *planner) stillFails() bool {
-	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool {
-		_, failed := p.Postponed[s.m.UID]
-		return failed && p.isDue(s)
-	})
+	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool { return p.isDue(s) && p.isPostponed(s.m) })
 }
 
 // isDue says whether there is anything to be done to a candidate.

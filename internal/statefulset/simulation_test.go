@@ -377,7 +377,7 @@ func (s *simulation) checkEnd() {
 	n, status, set := s.numbers(), s.Set().Status, s.Set()
 	refused := s.isRefused()
 	if s.doomed(n) == 0 {
-		if !refused && (!s.isFrozen() || s.preparing() == 0) {
+		if !refused && s.heldDown(n) < n.maxUnavailable && (!s.isFrozen() || s.preparing() == 0) {
 			s.checkFulfilled(n)
 		}
 	} else if !refused && !s.mayRest(n) {
