@@ -328,6 +328,20 @@ func (s *simulation) heldDown(n numbers) int {
 	return min(count, n.partition)
 }
 
+// brokenFreely is how many Pods do not serve that nothing keeps. Without an order the partition may keep any that is old.
+func (s *simulation) brokenFreely(n numbers) int {
+	count := 0
+	for _, p := range s.Active() {
+		if s.isDoomed(p, n) && !s.isHeldBack(p, n) && !s.isAvailable(p) {
+			count++
+		}
+	}
+	if isUnordered(&s.Set().Spec) {
+		count -= n.partition
+	}
+	return max(0, count)
+}
+
 // mayRest says whether the spec lets Pods be that do not work: while paused, with OnDelete, below the partition, and where
 // those that are managed in order wait for somebody.
 func (s *simulation) mayRest(n numbers) bool {
@@ -336,9 +350,7 @@ func (s *simulation) mayRest(n numbers) bool {
 		return true
 	}
 	// Pods that serve wait for the budget, which others may hold that the partition keeps.
-	if s.heldDown(n) >= n.maxUnavailable && !slices.ContainsFunc(s.Active(), func(p *corev1.Pod) bool {
-		return s.isDoomed(p, n) && !s.isHeldBack(p, n) && !s.isAvailable(p)
-	}) {
+	if s.heldDown(n) >= n.maxUnavailable && s.brokenFreely(n) == 0 {
 		return true
 	}
 	if !isOrdered(spec) {
