@@ -272,8 +272,9 @@ func TestScenario058_AnAPIServerThatWasAwayCausesNoWrite(t *testing.T) {
 func TestScenario060_ALeaderThatWasStoppedEnds(t *testing.T) {
 	l := newLab(t)
 	l.configure()
+	// A pass may take five seconds: the lease lasts longer than that after its holder would have noticed that it was lost.
 	flags := []string{
-		oneCRD, "--propagation-delay=0s", "--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		oneCRD, "--propagation-delay=0s", "--leader-elect=true", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=2s",
 		"--leader-elect-retry-period=500ms",
 	}
 	first := l.start(flags...)
