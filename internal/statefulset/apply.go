@@ -108,7 +108,7 @@ func (a *applying) adoptAll(ctx context.Context) error {
 		owners := kube.WithOwner(p.OwnerReferences, ownerReference(a.s.Set))
 		_, err := a.writer.PatchPod(ctx, a.s.Set.UID, p, patch.New(p).IfUnchanged(p).OwnerReferences(owners).Build())
 		if err != nil {
-			a.putOff(string(p.UID), err)
+			a.putOff(partOfUpdate(p), err)
 		}
 		return err
 	})

@@ -43,7 +43,7 @@ func (a *applying) refreshPod(ctx context.Context, r Refresh) error {
 		}
 	}
 	if resizing {
-		a.remember(string(r.Pod.UID), err)
+		a.remember(partOfUpdate(r.Pod), err)
 	} else {
 		a.remember(partOfRefresh(r.Pod), err)
 	}
@@ -120,7 +120,7 @@ func (a *applying) update(ctx context.Context) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		a.remember(string(u.Pod.UID), err)
+		a.remember(partOfUpdate(u.Pod), err)
 		return err
 	})
 	a.fail(&a.outcome.UpdateFailure, ReasonFailedUpdate, err)
@@ -134,7 +134,7 @@ func (a *applying) resize(ctx context.Context, r ClaimPatch) error {
 		a.normal(EventSuccessfulResize, "claim %s asks for more storage", r.Claim.Name)
 	case !kube.IsPassing(err):
 		a.warn(EventFailedResize, "%v", err)
-		a.remember(string(r.Pod.UID), err)
+		a.remember(partOfUpdate(r.Pod), err)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (a *applying) updatePod(ctx context.Context, u Update) error {
 	case u.InPlace == nil:
 		return a.send(ctx, u.Pod, u.Patches)
 	}
-	_, failed := a.s.Postponed[u.Pod.UID]
+	_, failed := a.s.Failed[partOfUpdate(u.Pod)]
 	begun, err := a.inPlace().Update(ctx, u.Pod, *u.InPlace, failed, a.replacing(u.Instead))
 	if begun {
 		a.metrics.UpdatedInPlace.Inc()

@@ -185,6 +185,9 @@ func (c comparison) waitsForVolume() bool {
 	return c.hasShape() && c.claim.Status.Phase == corev1.ClaimPending
 }
 
+// isDue says whether there is something to be done to the claim.
+func (c comparison) isDue() bool { return !c.isCompatible() && !c.waitsForVolume() }
+
 func (c comparison) isReady() bool {
 	return c.hasShape() && c.claim.Status.Capacity.Storage().Cmp(*c.claim.Spec.Resources.Requests.Storage()) >= 0
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // partCreate is the creation of any Pods as a part of the work that may fail. That of a single one is called by the Pod's name,
-// or by that of the claim that is in its way, an update by the Pod's UID.
+// or by that of the claim that is in its way.
 const (
 	partCreate   = "create"
 	waitForClaim = "wait for claim "
@@ -47,7 +47,7 @@ func goalOf(set *v1beta1.StatefulSet) string { return strconv.FormatInt(set.Gene
 
 // gather reads the caches.
 func (c *Controller) gather(set *v1beta1.StatefulSet, selector labels.Selector, now time.Time) (*Snapshot, error) {
-	s := &Snapshot{Set: set, Can: c.can}
+	s := &Snapshot{Set: set, Can: c.can, Failed: c.backoff.Waits(set.UID, goalOf(set), now)}
 	var err error
 	if s.History, err = history.Gather(c.revisions.GetIndexer(), set.Namespace, set.Name, set.UID, selector); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Controller) gather(set *v1beta1.StatefulSet, selector labels.Selector, 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.gatherPlaces(s, &n, now); err != nil {
+	if err := c.gatherPlaces(s, &n); err != nil {
 		return nil, err
 	}
 	if s.resizesClaims() {
@@ -70,7 +70,7 @@ func (c *Controller) gather(set *v1beta1.StatefulSet, selector labels.Selector, 
 			}
 		}
 	}
-	c.gatherFailures(s, &n, now)
+	c.keepFailures(s, &n)
 	return s, nil
 }
 
@@ -105,8 +105,8 @@ func (c *Controller) gatherPods(s *Snapshot, selector labels.Selector) error {
 }
 
 // gatherPlaces looks up the claims of the Pods that there are, and what there is to know of those that are missing.
-func (c *Controller) gatherPlaces(s *Snapshot, n *numbers, now time.Time) error {
-	s.Taken, s.Claims, s.CreateLater = map[string]types.UID{}, map[string]*corev1.PersistentVolumeClaim{}, map[string]time.Duration{}
+func (c *Controller) gatherPlaces(s *Snapshot, n *numbers) error {
+	s.Taken, s.Claims = map[string]types.UID{}, map[string]*corev1.PersistentVolumeClaim{}
 	there := ordinalsOf(s.Pods)
 	for _, p := range s.Pods {
 		if _, ordinal, ok := parentAndOrdinal(p.Name); ok {
@@ -121,10 +121,10 @@ func (c *Controller) gatherPlaces(s *Snapshot, n *numbers, now time.Time) error 
 		if there.Has(ordinal) {
 			continue
 		}
-		if err := c.gatherMissing(s, ordinal, now); err != nil {
+		if err := c.gatherMissing(s, ordinal); err != nil {
 			return err
 		}
-		if !s.isInTheWay(ordinal) && s.CreateLater[s.partOf(ordinal)] == 0 {
+		if !s.isInTheWay(ordinal) && s.Failed[s.partOf(ordinal)] == 0 {
 			left--
 		}
 		if left == 0 {
@@ -144,8 +144,8 @@ func ordinalsOf(list []*corev1.Pod) sets.Set[int32] {
 	return out
 }
 
-// gatherMissing looks up who holds the name of a Pod that is missing, its claims, and whether it is to be made only later.
-func (c *Controller) gatherMissing(s *Snapshot, ordinal int32, now time.Time) error {
+// gatherMissing looks up who holds the name of a Pod that is missing, and its claims.
+func (c *Controller) gatherMissing(s *Snapshot, ordinal int32) error {
 	name := podName(s.Set, ordinal)
 	item, exists, err := c.pods.GetStore().GetByKey(s.Set.Namespace + "/" + name)
 	if err != nil {
@@ -158,10 +158,6 @@ func (c *Controller) gatherMissing(s *Snapshot, ordinal int32, now time.Time) er
 		return err
 	}
 	s.Missing = append(s.Missing, ordinal)
-	part := s.partOf(ordinal)
-	if wait, failed := c.backoff.Wait(s.Set.UID, part, goalOf(s.Set), now); failed {
-		s.CreateLater[part] = wait
-	}
 	return nil
 }
 
@@ -178,29 +174,22 @@ func (c *Controller) gatherClaims(s *Snapshot, names []string) error {
 	return nil
 }
 
-// gatherFailures adds what is to be tried only later.
-func (c *Controller) gatherFailures(s *Snapshot, n *numbers, now time.Time) {
-	uid, goal := s.Set.UID, goalOf(s.Set)
-	s.CreateAfter, _ = c.backoff.Wait(uid, partCreate, goal, now)
-	s.Postponed = map[types.UID]time.Duration{}
+// keepFailures forgets those of work that is not there any more, and leaves Pods alone that could not be adopted.
+func (c *Controller) keepFailures(s *Snapshot, n *numbers) {
 	there := sets.New(partCreate)
 	for _, ordinal := range s.Missing {
 		there.Insert(partOfPod(s.Set, ordinal), s.partOf(ordinal))
 	}
 	for _, p := range slices.Concat(s.Pods, s.Returning) {
-		there.Insert(string(p.UID), partOfRefresh(p), partOfDeletion(p))
-		if wait, failed := c.backoff.Wait(uid, string(p.UID), goal, now); failed {
-			s.Postponed[p.UID] = wait
-		}
+		there.Insert(partOfUpdate(p), partOfRefresh(p), partOfDeletion(p))
 	}
 	for _, claim := range s.Claims {
 		there.Insert(partOfOwners(claim))
 	}
 	isLater := s.beyond(n)
-	c.backoff.Keep(uid, func(part string) bool { return there.Has(part) || isLater(part) })
-	s.Failed = c.backoff.Waits(uid, goal, now)
+	c.backoff.Keep(s.Set.UID, func(part string) bool { return there.Has(part) || isLater(part) })
 	s.Returning = slices.DeleteFunc(s.Returning, func(p *corev1.Pod) bool {
-		wait := s.Postponed[p.UID]
+		wait := s.Failed[partOfUpdate(p)]
 		if wait > 0 && (s.AdoptAfter == 0 || wait < s.AdoptAfter) {
 			s.AdoptAfter = wait
 		}
@@ -223,6 +212,9 @@ func (s *Snapshot) beyond(n *numbers) func(part string) bool {
 		return wanted
 	}
 }
+
+// partOfUpdate is what the failure to update a Pod, or to adopt it, is remembered by.
+func partOfUpdate(p *corev1.Pod) string { return string(p.UID) }
 
 // partOfRefresh is what the failure to move a Pod on is remembered by.
 func partOfRefresh(p *corev1.Pod) string { return "refresh " + string(p.UID) }

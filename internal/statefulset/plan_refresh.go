@@ -40,7 +40,7 @@ func (p *planner) refreshOne(m *member, candidate bool) {
 	change, behind := p.behind(m)
 	step := inplace.Refresh{
 		Lifecycle: p.Set.Spec.Lifecycle, AtTarget: m.updated, Unwanted: m.state == pub.LifecycleStatePreparingUpdate && !candidate,
-		KeepInfeasible: p.isInPlaceOnly(), ResourcesAfter: p.Postponed[m.UID], Behind: behind, Now: p.now,
+		KeepInfeasible: p.isInPlaceOnly(), ResourcesAfter: p.Failed[partOfUpdate(m.Pod)], Behind: behind, Now: p.now,
 	}.Step(m.Pod)
 	p.plan.look(step.RequeueAfter)
 	p.plan.UpdatePostponed = p.plan.UpdatePostponed || step.Waits

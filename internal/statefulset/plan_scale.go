@@ -141,7 +141,7 @@ func (p *planner) repair(s *slot) {
 		p.replace(s.m)
 	case !s.candidate || isPaused(&p.Set.Spec) || !p.isOutdated(s.m):
 	case isBegun(s.m) || p.isAbandoned(s.m):
-		if !p.isPostponed(s.m) && (!p.resizesClaims() || p.workOnClaims(s)) {
+		if !p.isLater(partOfUpdate(s.m.Pod)) && (!p.resizesClaims() || p.workOnClaims(s)) {
 			p.take(s)
 		}
 	}
@@ -197,7 +197,7 @@ func (p *planner) create(s *slot) {
 	if claim := p.goingClaim(s.ordinal); claim != nil {
 		c.Blocked = fmt.Errorf("creating Pod %s: claim %s is being deleted", podName(p.Set, s.ordinal), claim.Name)
 	}
-	if after := max(p.CreateAfter, p.CreateLater[c.Part]); after > 0 {
+	if after := max(p.Failed[partCreate], p.Failed[c.Part]); after > 0 {
 		p.plan.CreatePostponed = true
 		p.plan.look(after)
 		return

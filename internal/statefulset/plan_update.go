@@ -279,7 +279,7 @@ func (p *planner) stuck() sets.Set[string] {
 			out.Insert(ReasonInPlaceImpossible)
 		}
 		if p.resizesClaims() && slices.ContainsFunc(p.comparisons(s.ordinal), func(c comparison) bool {
-			return !c.hasShape() || s.candidate && !c.isCompatible() && !c.waitsForVolume() && p.obstacle(c) != nil
+			return !c.hasShape() || s.candidate && c.isDue() && p.obstacle(c) != nil
 		}) {
 			out.Insert(ReasonClaimNotUpdated)
 		}
@@ -289,7 +289,7 @@ func (p *planner) stuck() sets.Set[string] {
 
 // stillFails says whether the update of a Pod failed not long ago that is to be updated still, although this sync does not come to it.
 func (p *planner) stillFails() bool {
-	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool { return p.isDue(s) && p.isPostponed(s.m) })
+	return !isPaused(&p.Set.Spec) && slices.ContainsFunc(p.updating, func(s *slot) bool { return p.isDue(s) && p.isLater(partOfUpdate(s.m.Pod)) })
 }
 
 // isDue says whether there is anything to be done to a candidate.
@@ -297,7 +297,7 @@ func (p *planner) isDue(s *slot) bool {
 	if p.stopped || s.m == nil || s.m.terminating || s.m.terminal || p.isDeleted(s.m) {
 		return false
 	}
-	return p.isOutdated(s.m) || p.resizesClaims() && !all(p.comparisons(s.ordinal), func(c comparison) bool { return c.isCompatible() || c.waitsForVolume() })
+	return p.isOutdated(s.m) || p.resizesClaims() && slices.ContainsFunc(p.comparisons(s.ordinal), comparison.isDue)
 }
 
 // workOnBroken takes a candidate further that counts against the budget already; in order it is the only one.
@@ -313,7 +313,7 @@ func (p *planner) work(s *slot) {
 	if !p.isDue(s) {
 		return
 	}
-	if p.isPostponed(s.m) {
+	if p.isLater(partOfUpdate(s.m.Pod)) {
 		// Where Pods are updated in order, none overtakes another.
 		p.stopped = p.stopped || isOrdered(&p.Set.Spec)
 		return
@@ -333,16 +333,6 @@ func (p *planner) costsNothing(s *slot) bool {
 		return false
 	}
 	return p.changes.TakesNothingDown(s.m.Pod, s.m.state, p.Set.Spec.Lifecycle)
-}
-
-// isPostponed says whether the update of a Pod failed not long ago, and sees to it that it is tried again.
-func (p *planner) isPostponed(m *member) bool {
-	after := p.Postponed[m.UID]
-	if after > 0 {
-		p.plan.UpdatePostponed = true
-		p.plan.look(after)
-	}
-	return after > 0
 }
 
 // workOnClaims returns whether the claims of a slot are done with.

@@ -39,15 +39,9 @@ type Snapshot struct {
 	Claims map[string]*corev1.PersistentVolumeClaim
 	// Classes are the storage classes by name; nil while they are not known.
 	Classes map[string]*storagev1.StorageClass
-	// CreateAfter is how long no Pod is to be created, because that failed; 0: now.
-	CreateAfter time.Duration
-	// CreateLater is how long a single one is not to be created because that failed, by the name of the part of the work.
-	CreateLater map[string]time.Duration
 	// AdoptAfter is how long some Pod that could not be adopted is left alone; 0: there is none.
 	AdoptAfter time.Duration
-	// Postponed are Pods whose update failed, and how long it is not to be tried again. 0: now, but with a rehearsal.
-	Postponed map[types.UID]time.Duration
-	// Failed are other parts of the work that failed, and how long they are not to be tried again; 0: now.
+	// Failed are the parts of the work that failed, and how long they are not to be tried again; 0: now, an update with a rehearsal.
 	Failed map[string]time.Duration
 
 	history.History
