@@ -45,6 +45,9 @@ func AllHooked(h *pub.LifecycleHook, p *corev1.Pod) bool {
 	return true
 }
 
+// awaits says whether the Pod waits for the hook to be satisfied. Without a hook it does not.
+func awaits(h *pub.LifecycleHook, p *corev1.Pod) bool { return h != nil && !AllHooked(h, p) }
+
 func has(p *corev1.Pod, key, value string) bool {
 	v, ok := p.Labels[key]
 	return ok && v == value

@@ -49,7 +49,7 @@ func Next(p *corev1.Pod, f Facts) pub.LifecycleStateType {
 
 // afterUpdate waits in Updated until the hook is satisfied, where there is one.
 func afterUpdate(p *corev1.Pod, l *pub.Lifecycle) pub.LifecycleStateType {
-	if hook := InPlaceUpdate(l); hook != nil && !AllHooked(hook, p) {
+	if awaits(InPlaceUpdate(l), p) {
 		return pub.LifecycleStateUpdated
 	}
 	return pub.LifecycleStateNormal
@@ -57,7 +57,7 @@ func afterUpdate(p *corev1.Pod, l *pub.Lifecycle) pub.LifecycleStateType {
 
 // Restored is the state of a Pod whose deletion is taken back: one that was never let to serve still waits for that.
 func Restored(p *corev1.Pod, l *pub.Lifecycle) pub.LifecycleStateType {
-	if hook := PreNormal(l); hook != nil && !AllHooked(hook, p) {
+	if awaits(PreNormal(l), p) {
 		return pub.LifecycleStatePreparingNormal
 	}
 	return pub.LifecycleStateNormal

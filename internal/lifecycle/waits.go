@@ -18,18 +18,17 @@ func WaitsFor(p *corev1.Pod, state pub.LifecycleStateType, l *pub.Lifecycle) str
 }
 
 func heldBy(p *corev1.Pod, state pub.LifecycleStateType, l *pub.Lifecycle) string {
-	update := InPlaceUpdate(l)
 	switch state {
 	case pub.LifecycleStatePreparingNormal:
-		if hook := PreNormal(l); hook != nil && !AllHooked(hook, p) {
+		if awaits(PreNormal(l), p) {
 			return "preNormal"
 		}
 	case pub.LifecycleStatePreparingUpdate:
-		if Hooked(update, p) {
+		if Hooked(InPlaceUpdate(l), p) {
 			return "inPlaceUpdate"
 		}
 	case pub.LifecycleStateUpdated:
-		if update != nil && !AllHooked(update, p) {
+		if awaits(InPlaceUpdate(l), p) {
 			return "inPlaceUpdate"
 		}
 	case pub.LifecycleStatePreparingDelete:

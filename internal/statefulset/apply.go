@@ -38,7 +38,7 @@ type applying struct {
 func (c *Controller) apply(ctx context.Context, s *Snapshot, plan *Plan, now time.Time) (Outcome, error) {
 	a := &applying{
 		Controller: c, s: s, plan: plan, now: now, held: sets.Set[types.UID]{},
-		outcome: Outcome{UpdateReached: plan.UpdateReached, Stuck: plan.Stuck, Unfinished: plan.Unfinished, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
+		outcome: Outcome{UpdateReached: plan.UpdateReached, Stuck: plan.Stuck, Unfinished: plan.Unfinished, Waits: plan.Waits, Deleted: sets.Set[types.UID]{}, Moved: sets.Set[types.UID]{}},
 	}
 	a.note(a.release(ctx))
 	if len(plan.Adopt) > 0 {

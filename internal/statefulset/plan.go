@@ -51,6 +51,9 @@ type Plan struct {
 	// Unfinished: some Pod, or a claim of one, is not as the strategy wants it.
 	Unfinished bool
 
+	// Waits is what somebody else has to do first, for people; "" if nothing.
+	Waits string
+
 	// RequeueAfter is when to look again; 0 if only an event can change anything.
 	RequeueAfter time.Duration
 }
@@ -168,7 +171,7 @@ func (s *Snapshot) Plan(now time.Time) (*Plan, error) {
 	if err := p.chooseCandidates(); err != nil {
 		return nil, err
 	}
-	plan.Unfinished = p.isUnfinished()
+	plan.Unfinished, plan.Waits = p.isUnfinished(), p.waitsFor()
 	p.refresh()
 	p.own()
 	scale := p.scaleParallel

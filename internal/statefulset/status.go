@@ -24,6 +24,8 @@ type Outcome struct {
 	Stuck         sets.Set[string]
 	// Unfinished: the plan found Pods or claims that are not as the strategy wants them.
 	Unfinished bool
+	// Waits is what somebody else has to do first.
+	Waits string
 	// Again: more is to be done at once.
 	Again bool
 	// CreateFailure and UpdateFailure are the first failures that are worth showing; nil without any.
@@ -88,7 +90,7 @@ func (s *Snapshot) Status(o Outcome, selector string, now time.Time) *v1beta1.St
 		ran = !sameSpec || !remains
 	}
 	c.Failed(conditionFailedUpdate, o.UpdateFailure, ran)
-	s.summarise(c, status, o.Unfinished, now)
+	s.summarise(c, status, o)
 	status.Conditions = c.List
 	return status
 }
@@ -177,10 +179,10 @@ func stuckFor(c *conditions) string {
 }
 
 // summarise sets the conditions that generic tools read. While they say that it goes on, they tell for whom it waits.
-func (s *Snapshot) summarise(c *conditions, status *v1beta1.StatefulSetStatus, unfinished bool, now time.Time) {
+func (s *Snapshot) summarise(c *conditions, status *v1beta1.StatefulSetStatus, o Outcome) {
 	spec := &s.Set.Spec
 	replicas := ptr.Deref(spec.Replicas, 1)
-	ready := !unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
+	ready := !o.Unfinished && status.Replicas == replicas && status.AvailableReplicas == replicas &&
 		(isPaused(spec) || isOnDelete(spec) || status.UpdatedReplicas >= max(replicas-partitionOf(spec), 0))
 	switch why := stuckFor(c); {
 	case why != "":
@@ -188,7 +190,7 @@ func (s *Snapshot) summarise(c *conditions, status *v1beta1.StatefulSetStatus, u
 	case ready:
 		c.Ready()
 	default:
-		c.Reconciling(workload.ReasonReconciling, s.waitsFor(now))
+		c.Reconciling(workload.ReasonReconciling, o.Waits)
 	}
 }
 

@@ -2,35 +2,28 @@ package statefulset
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/flotilla-k8s/flotilla/internal/lifecycle"
 	"github.com/flotilla-k8s/flotilla/internal/workload"
 )
 
 // waitsFor tells what somebody else has to do before the set can go on: free a name, let a Pod go.
-func (s *Snapshot) waitsFor(now time.Time) string {
-	// The numbers were resolved before: there is no plan without them.
-	n, err := resolve(&s.Set.Spec)
-	if err != nil || s.Set.DeletionTimestamp != nil {
-		return ""
-	}
+func (p *planner) waitsFor() string {
 	var out []string
 	add := func(what string) {
 		if what != "" {
 			out = append(out, what)
 		}
 	}
-	slots, condemned := s.arrange(&n, now)
-	for _, slot := range slots {
-		if slot.m == nil {
-			add(s.inTheWay(slot.ordinal))
+	for _, s := range p.slots {
+		if s.m == nil {
+			add(p.inTheWay(s.ordinal))
 		} else {
-			add(s.holds(slot.m))
+			add(p.holds(s.m))
 		}
 	}
-	for _, m := range condemned {
-		add(s.holds(m))
+	for _, m := range p.condemned {
+		add(p.holds(m))
 	}
 	return workload.Waits(out)
 }
