@@ -35,16 +35,19 @@ func (s *Server) observeTemplate(kind, result string, took time.Duration) {
 	s.metrics.templateTime.WithLabelValues(kind).Observe(took.Seconds())
 }
 
+// reviews is what a review of admission may be.
+func reviews() Accept { return Accept{Bytes: admission.MaxBody, Depth: maxDepth} }
+
 // Admit adds the paths of a kind, before the server works.
 func (s *Server) Admit(k admission.Kind) {
 	name := "-apps-kruise-io-" + strings.ToLower(k.Kind)
-	s.Handle("/mutate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, s.weighed(k.Mutate()))
-	s.Handle("/validate"+name, Accept{Bytes: admission.MaxBody, Depth: maxDepth}, s.weighed(k.Check()))
+	s.Handle("/mutate"+name, reviews(), s.weighed(k.Mutate()))
+	s.Handle("/validate"+name, reviews(), s.weighed(k.Check()))
 }
 
 // AdmitPods adds the path of Pods, before the server works.
 func (s *Server) AdmitPods() {
-	s.Handle("/mutate-pod", Accept{Bytes: admission.MaxBody, Depth: maxDepth}, pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
+	s.Handle("/mutate-pod", reviews(), pod.Mutate(s.sidecars, func(result string) { s.metrics.pods.WithLabelValues(result).Inc() }))
 }
 
 // weighed charges what the carriers in a body take beside it.

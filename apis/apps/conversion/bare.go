@@ -2,7 +2,6 @@ package conversion
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"github.com/flotilla-k8s/flotilla/internal/rawjson"
 )
@@ -63,8 +62,11 @@ func rewritten(object []byte, member string, value func(was []byte) []byte) []by
 		}
 		return was
 	})
+	if found {
+		return b.Bytes()
+	}
 	v := value(nil)
-	if found || v == nil {
+	if v == nil {
 		return b.Bytes()
 	}
 	b.Truncate(b.Len() - 1)
@@ -98,13 +100,10 @@ func rewrite(to *bytes.Buffer, object []byte, value func(name string, was []byte
 	to.WriteByte('}')
 }
 
-// quoted is a string as JSON. What no JSON can say cannot come from one.
+// quoted is a string as JSON.
 func quoted(s string) []byte {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return []byte(`""`)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	// Every string can be encoded, and a buffer takes all that is written to it.
+	_ = encodeTo(&b, s)
+	return b.Bytes()
 }

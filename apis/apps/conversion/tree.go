@@ -41,11 +41,11 @@ func Encode(t Tree) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// encodeTo appends what [Encode] returns, or nothing if there is an error.
-func encodeTo(b *bytes.Buffer, t Tree) error {
+// encodeTo appends any value as [Encode] writes trees, or nothing if there is an error.
+func encodeTo(b *bytes.Buffer, v any) error {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(t); err != nil {
+	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("encode object: %w", err)
 	}
 	// An encoder ends every value with a line.

@@ -79,16 +79,12 @@ const lightString = 512
 // WeighStrings is about how many bytes the carriers in a text take that decodes them. Any long string may be one.
 func WeighStrings(text []byte) int {
 	weight := 0
-	for i := bytes.IndexByte(text, '"'); i >= 0 && i < len(text); {
-		end := rawjson.EndOfString(text, i)
-		if end-i > lightString {
-			weight += weighCarrier(text[i:end])
+	for at := bytes.IndexByte(text, '"'); at >= 0; at = bytes.IndexByte(text, '"') {
+		end := rawjson.EndOfString(text, at)
+		if end-at > lightString {
+			weight += weighCarrier(text[at:end])
 		}
-		next := bytes.IndexByte(text[end:], '"')
-		if next < 0 {
-			break
-		}
-		i = end + next
+		text = text[end:]
 	}
 	return weight
 }
